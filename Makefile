@@ -129,7 +129,7 @@ COMPILE = $(UV) pip compile --universal --python-version 3.11 --generate-hashes 
 lock: $(TOOLS) ## Pin the requirements again (UPGRADE=--upgrade takes the newest)
 	$(COMPILE) --group tools -o requirements/tools.txt
 	$(COMPILE) pyproject.toml --all-extras --group dev -o requirements/dev.txt
-	$(COMPILE) pyproject.toml --extra server --extra postgres --group build-backend -c requirements/dev.txt -o requirements/run.txt
+	$(COMPILE) pyproject.toml --extra server --extra postgres --extra oauth --group build-backend -c requirements/dev.txt -o requirements/run.txt
 	$(COMPILE) --group fuzz -c requirements/dev.txt -o requirements/fuzz.txt
 
 clean: ## Remove everything that make made (.venv, build, caches); data stays

@@ -59,6 +59,8 @@ def security_of(target: Target) -> Security:
         raise ConfigurationError(
             f"Put the token for {_BEARER} into {Variable.TOKEN}, or name a file with --token-file."
         )
+    if target.token_file is not None:
+        _read(target.token_file)  # or it would look like a server that can't be reached
     return base.overridden(
         Overrides(
             tls=target.tls,

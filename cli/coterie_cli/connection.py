@@ -80,7 +80,12 @@ def administer(
 
     If `group` or `topic` turns out to be missing, the sentence names the nearest that exists.
     """
-    from coterie_client.errors import ConfigurationError, ConnectionFailedError, CoterieClientError
+    from coterie_client.errors import (
+        ConfigurationError,
+        ConnectionFailedError,
+        ConnectionLostError,
+        CoterieClientError,
+    )
     from coterie_protocol.errors import GroupIdNotFoundError, UnknownTopicOrPartitionError
     from coterie_protocol.exceptions import CoterieError
 
@@ -96,7 +101,10 @@ def administer(
         if topic is not None and isinstance(error, UnknownTopicOrPartitionError):
             fail(_no_such("topic", topic, _known(target, _topic_names)), FAILED)
         is_silent = isinstance(error, CoterieClientError) and error.retriable
-        fail(sentence_of(error), UNREACHABLE if is_silent else FAILED)
+        hint = ""
+        if isinstance(error, ConnectionLostError) and not target.says_who:
+            hint = " If it wants to know who you are, tell it with --user or --config-file."
+        fail(f"{sentence_of(error)}{hint}", UNREACHABLE if is_silent else FAILED)
 
 
 def _sentence_of_option(error: ConfigurationError) -> str:

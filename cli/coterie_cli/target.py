@@ -43,6 +43,11 @@ class Target:
     timeout_s: float = TIMEOUT_S
 
     @property
+    def says_who(self) -> bool:
+        """Whether anything is said of who connects."""
+        return bool(self.user or self.mechanism or self.token_file or self.config_file)
+
+    @property
     def says_how(self) -> bool:
         """Whether anything is said of how to connect, so that it is not PLAINTEXT."""
         files = (self.config_file, self.ca_file, self.cert_file, self.key_file, self.token_file)

@@ -24,11 +24,12 @@ class FrameReader:
     every further call raises as well.
     """
 
-    __slots__ = ("_buffer", "_limit", "_refused")
+    __slots__ = ("_buffer", "_refused", "limit")
 
     def __init__(self, limit: int = FRAME_SIZE_LIMIT) -> None:
         self._buffer = bytearray()
-        self._limit = limit
+        #: The largest frame; may be changed at any time.
+        self.limit = limit
         self._refused: ProtocolError | None = None
 
     @property
@@ -45,7 +46,7 @@ class FrameReader:
             raise self._refused
         if not self._buffer:
             size = len(data) - 4
-            if 0 <= size <= self._limit and _size_at(data) == (size,):
+            if 0 <= size <= self.limit and _size_at(data) == (size,):
                 return [data[4:]]  # the common case: exactly one frame
             payloads, rest = self._cut(data)
             if rest < len(data):
@@ -66,9 +67,9 @@ class FrameReader:
         view = memoryview(data)
         while end - pos >= _SIZE.size:
             (size,) = _size_at(data, pos)
-            if not 0 <= size <= self._limit:
+            if not 0 <= size <= self.limit:
                 self._refused = ProtocolError(
-                    f"a size of {size} bytes, {self._limit} at most", subject="frame", field="size"
+                    f"a size of {size} bytes, {self.limit} at most", subject="frame", field="size"
                 )
                 break
             start = pos + _SIZE.size

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["Address"]
+__all__ = ["Address", "is_loopback"]
 
 _PORT_MAX: Final = 65_535
 # int() would also take other scripts' digits, and refuses thousands of them in its own words.
@@ -41,3 +42,11 @@ class Address:
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is the machine itself."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower().rstrip(".") == "localhost"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from coterie_protocol.version import VERSION
 from coterie_server.config.listeners import ListenerError, NamedAddress
+from coterie_server.config.setting import SettingsError
 from coterie_server.log import configure
 from coterie_server.log.logger import get_logger
 from coterie_server.server import Server, ServerError, ServerOptions
@@ -49,6 +50,7 @@ REFUSALS: Final = (
     DirectoryUnusableError,
     ListenerError,
     ServerError,
+    SettingsError,
     StoreError,
     TopicRefusal,
 )

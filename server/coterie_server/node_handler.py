@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from coterie_protocol.messages import HeartbeatRequest, HeartbeatResponse
     from coterie_server.net import Exchange
+    from coterie_server.net.fast_path import Sender
     from coterie_server.serving.node import Node
 
 __all__ = ["Gate", "NodeHandler"]
@@ -34,11 +35,11 @@ class NodeHandler:
         else:
             self._node.handle(exchange)
 
-    def try_heartbeat(self, message: HeartbeatRequest) -> HeartbeatResponse | None:
+    def try_heartbeat(self, message: HeartbeatRequest, sender: Sender) -> HeartbeatResponse | None:
         """The answer to a heartbeat, if it can be given at once."""
         if self._node is None or self._gate is not None:
             return None
-        return self._node.try_heartbeat(message)
+        return self._node.try_heartbeat(message, sender)
 
     def open(self, node: Node) -> None:
         """Hand over to a node, which is ready, all that waits and all that comes."""

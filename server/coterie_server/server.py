@@ -6,9 +6,8 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -16,8 +15,10 @@ from coterie_protocol import ApiKey
 from coterie_protocol.journal import NodeStarted, NodeStopped
 from coterie_protocol.version import VERSION
 from coterie_server.address import Address
+from coterie_server.authenticators import Authenticators, first_credentials
 from coterie_server.backfill import Backfill
 from coterie_server.config.assembly import (
+    access_config,
     catalogue_maker,
     connection_limits,
     group_config,
@@ -35,7 +36,10 @@ from coterie_server.metrics import Metrics
 from coterie_server.net import Listener, Terms
 from coterie_server.node_handler import Gate, NodeHandler
 from coterie_server.observers import Observer, Observers
+from coterie_server.security import SecurityProtocol
 from coterie_server.server_error import ServerError, why_not
+from coterie_server.serving import Asker
+from coterie_server.serving.access import Access
 from coterie_server.serving.clock import Clock
 from coterie_server.serving.discovery import ANY_HOST
 from coterie_server.serving.loss import find_loss
@@ -78,6 +82,8 @@ class Server:
         # In this order: the others ask the history.
         self._observers = Observers(self.history, self.metrics, EventLog(self.history))
         self._handler = NodeHandler(gate)
+        #: Who may do what, and who is who, as the catalogue has it.
+        self.access = Access(access_config(self.options.settings))
         #: What has been started, to be stopped.
         self._parts = AsyncExitStack()
         self._node: Node | None = None
@@ -166,25 +172,31 @@ class Server:
         self._parts.push_async_callback(
             listener.close, self.options.settings.shutdown_timeout_ms / 1000
         )
-        node_options = await self._listen(listener, http, is_shared=store.is_shared)
+        authenticators = await Authenticators.make(self.options, store)
+        self._parts.push_async_callback(authenticators.close)
+        terms = self._make_terms(authenticators)
+        node_options = await self._listen(listener, terms, http, is_shared=store.is_shared)
         self._tls.add(http.tls)
         self._parts.push_async_callback(self._tls.close)
         self._tls.start()
         node = self._node = self._make_node(store, node_options)
+        node.ask = Asker.of(node_options.node_id, authenticators.secret, terms[0].tls)
         self._parts.push_async_callback(node.stop)
         self._parts.callback(listener.stop_accepting)
         # Clients that look for a group's coordinator meanwhile still find it here.
         self._parts.push_async_callback(node.leave)
         self._parts.callback(view.close)
-        await node.start(dict(self.options.topics))
+        users = await first_credentials(self.options.settings)
+        await node.start(dict(self.options.topics), users)
         if store.is_shared and http.address is not None:
-            http.trust_nodes(await store.agree("cluster.secret", secrets.token_hex(32)))
+            http.trust_nodes(authenticators.secret.hex())
         await self._compare_with_journal(node, store)
         self._observers.release()
         self._note_started(node, int((time.monotonic() - began) * 1000))
         if journal is not None and self.options.accept_data_loss:
             # Until this is on disk, the next start would hold the store against older lines.
             await asyncio.to_thread(journal.flush)
+        authenticators.open(self.access)
         self._handler.open(node)
         view.open(node)
 
@@ -246,34 +258,40 @@ class Server:
             at_once={ApiKey.HEARTBEAT: self._handler.try_heartbeat},
         )
 
+    def _make_terms(self, authenticators: Authenticators) -> list[Terms]:
+        """What holds at each listener."""
+        settings, listeners = self.options.settings, self.options.listeners
+        return [authenticators.add_to(make_terms(settings, each), each) for each in listeners]
+
     async def _listen(
-        self, listener: Listener, http: HttpService, *, is_shared: bool
+        self, listener: Listener, terms: Sequence[Terms], http: HttpService, *, is_shared: bool
     ) -> NodeOptions:
         """Begin to listen; only then are the ports known."""
-        options, settings = self.options, self.options.settings
-        terms = [make_terms(settings, each) for each in options.listeners]
+        options, settings, at = self.options, self.options.settings, http.address
         for each, of_each in zip(options.listeners, terms, strict=True):
             self._tls.add(of_each.tls)
             try:
                 self._addresses[each.name] = await self._listen_on(listener, each, of_each)
             except OSError as error:
-                raise ServerError(
-                    f"can't listen on {each}: {why_not(error)}. Choose another address with"
-                    " --listen."
-                ) from error
+                why = f"can't listen on {each}: {why_not(error)}."
+                raise ServerError(f"{why} Choose another address with --listen.") from error
         return NodeOptions(
             node_id=settings.node_id,
             address=self.address,
             shards=settings.shards,
             lease_ms=settings.shard_lease_ms,
             accept_loss=options.accept_data_loss,
-            http=(at.host, at.port) if (at := http.address) else None,
+            http=(at.host, at.port) if at else None,
             advertised_http=self._advertised_http(at),
             addresses=self._advertised(),
             look_every_ms=settings.shard_poll_interval_ms if is_shared else None,
             peer_http=self._peer_http(http.own_address),
             http_tls=http.tls,
             companions=() if options.worker is None else options.worker.node_ids,
+            access=self.access,
+            has_tls=terms[0].protocol.has_tls,
+            wants_proof=self.access.authorizer is not None
+            or terms[0].protocol is not SecurityProtocol.PLAINTEXT,
         )
 
     async def _listen_on(self, listener: Listener, each: ListenerOptions, terms: Terms) -> Address:

@@ -15,6 +15,7 @@ from coterie_protocol.exceptions import CoterieError
 
 if TYPE_CHECKING:
     from coterie_protocol.journal import Event
+    from coterie_server.security import Principal
 
 __all__ = ["LimitHit", "Outcome", "Refusal", "Request", "Step"]
 
@@ -43,6 +44,10 @@ class Request(Protocol):
     @property
     def host(self) -> str:
         """The client's address as Kafka prints it: `/127.0.0.1`."""
+
+    @property
+    def principal(self) -> Principal:
+        """Whom the client acts for."""
 
 
 @dataclass(frozen=True, slots=True)

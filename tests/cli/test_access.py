@@ -138,11 +138,6 @@ def test_file_that_cannot_be_used_is_named_without_secrets(properties: Path) -> 
             {"TOKEN": SECRET},
             Security(sasl=Sasl("OAUTHBEARER", token=SECRET)),
         ),
-        (
-            Target(token_file=Path("t")),
-            {},
-            Security(sasl=Sasl("OAUTHBEARER", token=TokenFile(Path("t")))),
-        ),
     ],
 )
 def test_options_and_variables_say_who_it_is(
@@ -151,6 +146,15 @@ def test_options_and_variables_say_who_it_is(
     for name, value in environ.items():
         monkeypatch.setenv(f"COTERIE_{name}", value)
     assert security_of(target) == found
+
+
+def test_token_file_is_read_for_each_connection(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_text(SECRET)
+    assert security_of(Target(token_file=path)).sasl == Sasl("OAUTHBEARER", token=TokenFile(path))
+    path.unlink()
+    with pytest.raises(ConfigurationError, match="can't be read: No such file"):
+        security_of(Target(token_file=path))
 
 
 def test_options_overrule_a_file(properties: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,6 +171,7 @@ def test_options_overrule_a_file(properties: Path, monkeypatch: pytest.MonkeyPat
     [
         (Target(user="ann"), "Put ann's password into COTERIE_PASSWORD"),
         (Target(mechanism="OAUTHBEARER"), "Put the token for OAUTHBEARER into COTERIE_TOKEN"),
+        (Target(mechanism="SCRAM-SHA-256"), "a user must be given along with SCRAM-SHA-256"),
         (Target(key_file=Path("k")), "must be given along with its certificate"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +20,7 @@ from coterie_client.admin.models import Result
 from coterie_client.wire import SaslMechanism
 from coterie_protocol.errors import ClusterAuthorizationFailedError, SecurityDisabledError
 
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "cli.md"
 READ = Acl("User:ann", "Read", "Group", "billing")
 DENY = Acl("User:bob", "All", "Topic", "secret-", "Deny", "10.0.0.1", "Prefixed")
 PASSWORD = "hunter2 is\tnot a good one"  # noqa: S105  # of no account
@@ -323,3 +325,39 @@ def test_user_is_removed(admin: Any) -> None:
         ("ann", {"mechanisms": None}),
         ("ann", {"mechanisms": ["SCRAM-SHA-512"]}),
     ]
+
+
+# The page
+
+
+class AclStore(FakeAcls):
+    """Keeps ACLs, and finds them by filters, as a server does."""
+
+    async def list(self, which: AclFilter) -> tuple[Acl, ...]:
+        """Tell of those that match."""
+        found = [acl for acl in self.there if _matches(which, acl)]
+        return tuple(sorted(found, key=lambda acl: (acl.resource, acl.name, acl.operation)))
+
+    async def create(self, *acls: Acl) -> None:
+        """Add some."""
+        self.there += acls
+
+
+def _matches(which: AclFilter, acl: Acl) -> bool:
+    wanted = {name: getattr(which, name) for name in which.__slots__}
+    return all(
+        value is None or value == 1 or value == getattr(acl, name)  # 1 is any
+        for name, value in wanted.items()
+    )
+
+
+def test_page_shows_what_the_commands_print(admin: Any) -> None:
+    admin.acls = AclStore()
+    admin.acls.there = ()
+    page = PAGE.read_text(encoding="utf-8")
+    shown = page.partition("## Who may do what")[2].partition("```console\n")[2].partition("```")[0]
+    blocks = shown.split("$ coterie ")[1:]
+    assert len(blocks) == 4
+    for block in blocks:
+        command, _, output = block.partition("\n")
+        assert run(*command.split()) == output

@@ -14,6 +14,8 @@ from typer.testing import CliRunner
 
 from coterie_cli.main import app
 from coterie_cli.node_http import NoAnswerError, ask
+from coterie_protocol import encode_response
+from coterie_protocol.messages import ApiVersion, ApiVersionsResponse
 
 TLS_ALERT = b"\x15\x03\x01\x00\x02\x02\x46"
 
@@ -91,6 +93,37 @@ def test_option_that_cannot_be_used_is_named(
     assert result.stderr.startswith(sentence)
     assert "Errno" not in result.stderr
     assert "_ssl" not in result.stderr
+
+
+@contextmanager
+def listener_with_sasl() -> Iterator[str]:
+    """The address of a server that hangs up when it is asked anything but its versions."""
+    versions = (ApiVersion(api_key=key, min_version=0, max_version=9) for key in (3, 18))
+    answer = encode_response(ApiVersionsResponse(api_keys=tuple(versions)), 3, 1)
+
+    def serve() -> None:
+        while True:
+            connection, _ = listening.accept()
+            with connection:
+                if connection.recv(65_536) == b"over":
+                    return
+                connection.sendall(answer)
+                connection.recv(65_536)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield f"127.0.0.1:{listening.getsockname()[1]}"
+        with socket.create_connection(listening.getsockname()) as last:
+            last.sendall(b"over")
+        thread.join()
+
+
+def test_listener_that_hangs_up_may_want_to_know_who_it_is() -> None:
+    with listener_with_sasl() as address:
+        said = refused("--bootstrap", address, "--timeout", "0.3")
+    assert "the server closed it" in said
+    assert said.endswith("who you are, tell it with --user or --config-file.\n")
 
 
 def test_http_answer_in_drops_takes_no_longer_than_the_timeout() -> None:

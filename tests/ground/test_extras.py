@@ -229,6 +229,21 @@ def test_postgres_brings_the_store(
     assert clean.run("python", "-c", textwrap.dedent(KEEPS), url) == "[(b'a', b'1')]\n"
 
 
+def test_oauth_brings_what_verifies_tokens(wheel: Path, clean: CleanEnvironment) -> None:
+    clean.install(requirement(wheel, "[server]"))
+    assert not clean.packages & {"pyjwt", "cryptography"}
+    words = (
+        *("serve", "--listen", "IN://127.0.0.1:0", "--http", "off", "--store", "memory:"),
+        *("--set", "listener.security.protocol.map=IN:SASL_PLAINTEXT"),
+        *("--set", "sasl.enabled.mechanisms=OAUTHBEARER"),
+        *("--set", "sasl.oauthbearer.jwks.endpoint.url=file:///nowhere/keys"),
+    )
+    sentence = "OAUTHBEARER needs jwt, which is not installed: pip install 'coterie[oauth]'."
+    assert sentence in clean.run("coterie", *words, code=2)
+    clean.install(requirement(wheel, "[oauth]"))
+    assert "cannot read /nowhere/keys" in clean.run("coterie", *words, code=1)
+
+
 def test_testing_tests_consumers(wheel: Path, clean: CleanEnvironment, root: Path) -> None:
     clean.install(requirement(wheel, "[testing]"))
     can_test_consumers(clean, root)

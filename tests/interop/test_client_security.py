@@ -32,6 +32,7 @@ from coterie_protocol.errors import (
 )
 from coterie_protocol.messages import MetadataRequest
 from tests.interop.kafka_broker import CONSUMER_GROUPS, KafkaBroker, kafka_tool
+from tests.live.commands import CommandRunner
 
 pytestmark = pytest.mark.interop
 
@@ -423,6 +424,7 @@ def test_commands_add_a_user_who_can_log_in_then(broker: KafkaBroker) -> None:
         command("topics", "list", *as_frank, *by, COTERIE_PASSWORD=PASSWORD)
         said = command("topics", "list", *as_frank, *by, code=1, COTERIE_PASSWORD=USER)
         assert "SASL_AUTHENTICATION_FAILED" in said
+    assert "frank" in CommandRunner(broker.bootstrap).completed("users", "remove", "fr")
     command("users", "remove", "frank", *at_root)
     assert "no user 'frank'" in command("users", "remove", "frank", *at_root, code=1)
 

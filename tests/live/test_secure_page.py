@@ -39,9 +39,16 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def about(*words: str) -> str:
+    """The sections of the page whose titles have one of these words."""
+    sections = re.split(r"^(?=## )", TEXT, flags=re.MULTILINE)
+    return "".join(each for each in sections if set(words) & set(each.splitlines()[0].split()))
+
+
 def configured(made: Path) -> Settings:
-    """The settings of all blocks of the page together."""
-    blocks = re.findall(r"^```toml\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
+    """The settings of all blocks about certificates and HTTP together."""
+    text = about("TLS", "certificates", "HTTP")
+    blocks = re.findall(r"^```toml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     assert len(blocks) == 3
     overrides = []
     for each in blocks:

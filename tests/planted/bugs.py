@@ -15,6 +15,7 @@ from typing import Any, Final
 from unittest.mock import patch
 
 from coterie_client import checks, group
+from coterie_client.membership import leaving
 from coterie_client.membership import offsets as commits
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import GroupRecovered
@@ -22,12 +23,17 @@ from coterie_server.group import Group, heartbeat, recovery
 from coterie_server.http import AllowedHosts
 from coterie_server.journal import AcknowledgedState
 from coterie_server.net import connection, registry
+from coterie_server.security.acls import PatternType, Permission
+from coterie_server.security.authorizer import Acls, Authorizer
+from coterie_server.security.screening import Asking
 from coterie_server.serving import (
     catalogue_shard,
+    claims,
     clock,
     lease_trust,
     parked_fetches,
     shard,
+    topic_copy,
     topic_counts,
 )
 from coterie_server.storage import guard, schema, sqlite, transaction
@@ -117,6 +123,11 @@ def leases_trusted_for_ever(*_: Any) -> bool:
 def leases_counted_from_the_answer(extend: Any, trust: Any, _asked_s: float, ttl_ms: int) -> None:
     """A lease counts from when the store answered."""
     extend(trust, trust.now_s(), ttl_ms)
+
+
+@_bug(claims.Claims, "give_back", "tests/server/serving/test_leases.py")
+async def unanswered_claims_kept(*_: Any) -> None:
+    """What a node got without being told so is served by no node until the lease expires."""
 
 
 @_bug(sqlite.SqliteStore, "reserve", "tests/server/storage/test_contract.py")
@@ -210,6 +221,40 @@ def rebound_name_let_through(*_: Any) -> bool:
     return True
 
 
+# -- who may do what -------------------------------------------------------------------------------
+
+
+@_bug(topic_copy.TopicCopy, "_take_in", "tests/server/serving/test_rights_everywhere.py")
+def rows_are_known_that_nothing_went_by(take_in: Any, copy: Any, stored: Any) -> None:
+    """A node that had the catalogue goes on allowing what another has forbidden since."""
+    take_in(copy, stored)
+    copy._stored = stored
+
+
+@_bug(Asking, "sort", "tests/server/security/test_screening.py")
+def any_topic_is_committed_to(sort: Any, asking: Any, *arguments: Any) -> Any:
+    """Who may read a group may commit to all topics."""
+    allowed, refused = sort(asking, *arguments)
+    return [*allowed, *refused], []
+
+
+@_bug(Authorizer, "_decide", "tests/server/security/test_authorizer.py")
+def denials_of_prefixes_are_not_seen(
+    decide: Any, authorizer: Any, principal: str, host: str, operation: Any, kind: Any, name: str
+) -> bool:
+    """An ACL that denies a prefix is overlooked."""
+    every = list(authorizer.acls)
+    kept = [acl for acl in every if (acl.pattern, acl.permission) != _DENIED_PREFIX]
+    authorizer.acls = Acls(kept)
+    try:
+        return bool(decide(authorizer, principal, host, operation, kind, name))
+    finally:
+        authorizer.acls = Acls(every)
+
+
+_DENIED_PREFIX: Final = (PatternType.PREFIXED, Permission.DENY)
+
+
 # -- what clients are told -------------------------------------------------------------------------
 
 
@@ -256,6 +301,12 @@ def options_unchecked(*_: Any) -> None:
 @_bug(group, "require_async", "tests/client/group")
 def sync_work_tried_for_ever(*_: Any) -> None:
     """Work that can't be awaited is begun, and fails, again and again."""
+
+
+@_bug(leaving.Leaving, "_plans_another_attempt", "tests/client/membership/test_closing.py")
+def leave_said_once(*_: Any) -> bool:
+    """A member does not care whether its coordinator has heard that it leaves."""
+    return False
 
 
 @_bug(commits.Commits, "_requeue", "tests/client/membership/test_commits.py")

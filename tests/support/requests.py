@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coterie_server.address import Address
+from coterie_server.security import ANONYMOUS, Principal
 
 __all__ = ["ADVERTISED", "Asked", "Pending"]
 
@@ -22,6 +23,7 @@ class Asked:
     version: int
     client_id: str = "client"
     host: str = "/127.0.0.1"
+    principal: Principal = ANONYMOUS
     advertised: Address = ADVERTISED
 
 

@@ -196,7 +196,9 @@ def _tokens(properties: Mapping[str, str], options: Mapping[str, str]) -> TokenS
             f"sasl.jaas.config must have clientId and clientSecret for {_ENDPOINT}"
         )
     scope = properties.get("sasl.oauthbearer.scope") or options.get("scope")
-    return ClientCredentials(endpoint, client_id, secret, scope)
+    # As in Kafka, the module's own options say whom to trust there.
+    cafile, cadata = _store(options, "truststore", options.get("ssl.truststore.certificates"))
+    return ClientCredentials(endpoint, client_id, secret, scope, Tls(cafile=cafile, cadata=cadata))
 
 
 def _unsecured(options: Mapping[str, str]) -> TokenSource:
@@ -208,7 +210,10 @@ def _unsecured(options: Mapping[str, str]) -> TokenSource:
             f"{_ENDPOINT} must say where tokens for OAUTHBEARER come from: file:///PATH, or the"
             " https://HOST/PATH of an authorization server"
         )
-    lifetime_s = int(options.get("unsecuredLoginLifetimeSeconds", _UNSECURED_LIFETIME_S))
+    lifetime = options.get("unsecuredLoginLifetimeSeconds", str(_UNSECURED_LIFETIME_S))
+    if not (lifetime.isascii() and lifetime.isdecimal() and len(lifetime) < 10):
+        raise ConfigurationError("unsecuredLoginLifetimeSeconds must be a whole number of seconds")
+    lifetime_s = int(lifetime)
 
     def make() -> str:
         now_s = time.time()

@@ -15,8 +15,10 @@ from coterie_client.errors import ConfigurationError
 __all__ = ["LoginModule", "parse_jaas", "parse_properties"]
 
 #: A key ends at the first '=', ':' or white space that no backslash precedes.
-_LINE: Final = re.compile(r"((?:[^\\=:\s]|\\.)*)[ \t\f]*(?:[=:][ \t\f]*)?(.*)", re.DOTALL)
+_LINE: Final = re.compile(r"((?:[^\\=: \t\f]|\\.)*)[ \t\f]*(?:[=:][ \t\f]*)?(.*)", re.DOTALL)
 _ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+#: What Java trims: all controls and the space, but no other white space.
+_TRIMMED: Final = "".join(map(chr, range(33)))
 _LETTERS: Final = {"n": "\n", "r": "\r", "t": "\t", "f": "\f"}
 
 
@@ -31,28 +33,29 @@ def parse_properties(text: str) -> dict[str, str]:
             key, value = map(_unescaped, match.groups())
         except ValueError:
             raise ConfigurationError(f"line {number} has a malformed \\u escape") from None
-        found[key] = value.strip()
+        found[key] = value.strip(_TRIMMED)
     return found
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
     """Lines without comments, those that go on after a backslash joined, by their first numbers."""
-    pending, first = "", 0
+    pending: str | None = None
+    first = 0
     for number, raw in enumerate(re.split(r"\r\n|\n|\r", text), 1):
         line = raw.lstrip(" \t\f")
-        if not pending:
+        if pending is None:
             if not line or line[0] in "#!":
                 continue
-            first = number
-        pending += line
-        backslashes = len(pending) - len(pending.rstrip("\\"))
+            pending, first = line, number
+        else:
+            pending += line
+        backslashes = len(line) - len(line.rstrip("\\"))
         if backslashes % 2:
-            pending = pending[:-1]
-            if pending:
-                continue
-        yield first, pending
-        pending = ""
-    if pending:
+            pending = pending[:-1] or None
+        else:
+            yield first, pending
+            pending = None
+    if pending is not None:
         yield first, pending
 
 
@@ -84,8 +87,9 @@ class LoginModule:
 
 _JAAS: Final = re.compile(
     r"""
-      \s+ | //[^\n\r]* | /\*.*?\*/
-    | (?P<quoted> "(?:[^"\\\n\r]|\\.)*" | '(?:[^'\\\n\r]|\\.)*' )
+      \s+ | /\*.*?(?:\*/|\Z) | /[^\n\r]*
+    | " (?P<double> (?:[^"\\\n\r]|\\.)* ) (?: " | (?=[\n\r]) | \Z )
+    | ' (?P<single> (?:[^'\\\n\r]|\\.)* ) (?: ' | (?=[\n\r]) | \Z )
     | (?P<word> [^\s"'=;/]+ )
     | (?P<symbol> [=;] )
     """,
@@ -124,10 +128,11 @@ def _jaas_tokens(text: str) -> Iterator[tuple[str, str]]:
         if match is None:
             raise ConfigurationError(_EXPECTED)
         pos = match.end()
-        if match.lastgroup == "quoted":
-            yield "quoted", _JAAS_ESCAPE.sub(_jaas_character, match[0][1:-1])
-        elif match.lastgroup:
-            yield match.lastgroup, match[0]
+        kind = match.lastgroup
+        if kind in ("double", "single"):
+            yield kind, _JAAS_ESCAPE.sub(_jaas_character, match[kind])
+        elif kind:
+            yield kind, match[0]
 
 
 def _jaas_character(match: re.Match[str]) -> str:

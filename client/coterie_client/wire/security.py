@@ -148,8 +148,10 @@ def _sasl(base: Sasl | None, by: Overrides) -> Sasl | None:
             raise ConfigurationError("a token must be given for OAUTHBEARER")
         return Sasl(bearer, token=token)
     if by.username is None:
-        if base is None or by.mechanism is None or base.mechanism == bearer:
+        if by.mechanism is None:
             return base
+        if base is None or base.mechanism == bearer:
+            raise ConfigurationError(f"a user must be given along with {by.mechanism}")
         return dataclasses.replace(base, mechanism=by.mechanism)
     mechanism = by.mechanism or (
         SaslMechanism.PLAIN if base is None or base.mechanism == bearer else base.mechanism

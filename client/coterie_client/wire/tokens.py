@@ -6,7 +6,6 @@ import asyncio
 import base64
 import inspect
 import json
-import ssl
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ from urllib.parse import quote_plus, urlencode, urlsplit
 
 from coterie_client.errors import ConfigurationError, ConnectionFailedError
 from coterie_client.wire.credentials import TokenSource, checked_token
+from coterie_client.wire.tls import Tls
 from coterie_protocol.exceptions import CoterieError
 
 __all__ = ["ClientCredentials", "TokenFile", "current_token"]
@@ -48,7 +48,10 @@ async def current_token(source: str | TokenSource) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TokenFile:
-    """Reads the token from a file, which may be replaced at any time."""
+    """Reads the token from a file, which may be replaced at any time.
+
+    A file that can't be used may be on its way: the connection has failed, and is tried again.
+    """
 
     path: Path
 
@@ -59,10 +62,13 @@ class TokenFile:
                 text = file.read(_SIZE_MAX + 1)
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "it is not ASCII text"
-            raise ConfigurationError(f"The token in {self.path} can't be read: {reason}.") from None
-        if len(text) > _SIZE_MAX:
-            raise ConfigurationError(f"{self.path} is too large to be a token.")
-        return checked_token(text.strip())
+            raise ConnectionFailedError(
+                f"the token in {self.path} can't be read: {reason}"
+            ) from None
+        try:
+            return checked_token(text.strip() if len(text) <= _SIZE_MAX else "")
+        except ConfigurationError:
+            raise ConnectionFailedError(f"{self.path} holds no bearer token") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +79,8 @@ class ClientCredentials:
     client_id: str
     client_secret: str = field(repr=False)
     scope: str | None = None
+    #: Whom to trust as the server; its certificate is checked in any case.
+    tls: Tls = field(default_factory=Tls)
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.endpoint)
@@ -110,7 +118,7 @@ class ClientCredentials:
         host = parts.hostname or ""
         connection: HTTPConnection
         if parts.scheme == "https":
-            context = ssl.create_default_context()
+            context = self.tls.ready_context
             connection = HTTPSConnection(host, parts.port, timeout=_TIMEOUT_S, context=context)
         else:
             connection = HTTPConnection(host, parts.port, timeout=_TIMEOUT_S)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from coterie_server.group import Config
 from coterie_server.net import Limits
+from coterie_server.security.authorizer import AccessConfig
 from coterie_server.topics import Catalogue, PartitionEnds, TopicConfig
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "RandomIds",
     "SequenceIds",
+    "access_config",
     "catalogue_config",
     "catalogue_maker",
     "connection_limits",
@@ -39,8 +41,11 @@ def group_config(settings: Settings) -> Config:
         min_session_timeout_ms=settings.group_min_session_timeout_ms,
         max_session_timeout_ms=settings.group_max_session_timeout_ms,
         max_size=settings.group_max_size,
+        max_size_by_owner=_numbers(settings.group_max_size_overrides),
         max_pending_members=settings.max_pending_members_per_group,
         max_groups=settings.max_groups,
+        max_groups_per_owner=settings.max_groups_per_principal,
+        max_groups_by_owner=_numbers(settings.max_groups_per_principal_overrides),
         max_tombstones=math.ceil(settings.max_groups / settings.shards),
         new_member_join_timeout_ms=settings.group_new_member_join_timeout_ms,
         static_expansion_timeout_ms=settings.group_static_expansion_timeout_ms,
@@ -49,6 +54,23 @@ def group_config(settings: Settings) -> Config:
         offset_metadata_max=settings.offset_metadata_max_bytes,
         offsets_retention_ms=settings.offsets_retention_minutes * 60_000,
         offsets_check_interval_ms=settings.offsets_retention_check_interval_ms,
+    )
+
+
+def _numbers(text: str) -> dict[str, int]:
+    """What a setting says of principals: `User:ann=10; User:bob=20`."""
+    pairs = (each.rpartition("=") for each in text.split(";") if each.strip())
+    return {principal.strip(): int(number) for principal, _, number in pairs}
+
+
+def access_config(settings: Settings) -> AccessConfig | None:
+    """The configuration of the authorizer; None if there is none."""
+    if not settings.authorizer_class_name:
+        return None
+    names = (each.strip() for each in settings.super_users.split(";"))
+    return AccessConfig(
+        super_users=frozenset(filter(None, names)),
+        allow_if_no_acl=settings.allow_everyone_if_no_acl_found,
     )
 
 
@@ -63,6 +85,7 @@ def connection_limits(settings: Settings, per_ip_overrides: Mapping[str, int]) -
         max_handshakes=settings.connection_max_handshakes,
         connections_max_idle_ms=settings.connections_max_idle_ms,
         first_byte_timeout_ms=settings.connection_first_byte_timeout_ms,
+        login_timeout_ms=settings.connection_login_timeout_ms,
         frame_timeout_ms=settings.connection_frame_timeout_ms,
         max_requests_in_flight=settings.connection_max_requests_in_flight,
         unfinished_frames_max_bytes=settings.unfinished_frames_max_bytes,
@@ -82,6 +105,9 @@ def catalogue_config(settings: Settings, options: NodeOptions) -> TopicConfig:
         max_partitions=settings.topic_max_partitions,
         max_topics=settings.max_topics,
         max_partitions_in_all=settings.max_partitions,
+        has_authorizer=bool(settings.authorizer_class_name),
+        max_acls=settings.max_acls,
+        max_users=settings.max_users,
     )
 
 

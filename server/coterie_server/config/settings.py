@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Literal, Self, get_args, get_type_hints
 
-from coterie_server.config.security_settings import SecuritySettings
+from coterie_server.config.access_settings import AccessSettings
 from coterie_server.config.setting import (
     HIDDEN,
     INT32_MAX,
@@ -28,7 +28,7 @@ __all__ = ["SETTINGS", "Setting", "Settings", "SettingsError"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings(SecuritySettings):
+class Settings(AccessSettings):
     """All settings of a node; every instance is valid.
 
     An attribute is named after its key, with underscores in place of dots.

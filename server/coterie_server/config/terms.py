@@ -29,8 +29,6 @@ Resolve = Callable[[str], Iterable[str]]
 def make_terms(settings: Settings, listener: ListenerOptions) -> Terms:
     """What holds at a listener; raises `ListenerError` if its certificate can't be used."""
     protocol, name = listener.protocol, listener.name
-    if protocol.has_sasl:
-        raise ListenerError(f"The listener {listener} speaks {protocol}, which is not served yet.")
     if protocol is SecurityProtocol.SASL_SSL:
         # As in Kafka: who logs in has no need of a certificate.
         settings = replace(settings, ssl_client_auth="none")
@@ -44,7 +42,12 @@ def make_terms(settings: Settings, listener: ListenerOptions) -> Terms:
     if protocol is SecurityProtocol.SSL:
         identify = _identify(own.ssl_principal_mapping_rules)
     return Terms(
-        name, protocol, tls, identify, own.max_connections, own.max_connection_creation_rate
+        name,
+        protocol,
+        tls,
+        identify,
+        max_connections=own.max_connections,
+        max_creation_rate=own.max_connection_creation_rate,
     )
 
 

@@ -78,7 +78,7 @@ def _group_for_commit(step: Step, request: Request) -> Group | ErrorCode:
     if group is not None:
         return group
     if message.generation_id_or_member_epoch < 0:
-        return step.create(message.group_id) or ErrorCode.POLICY_VIOLATION
+        return step.create(message.group_id, request) or ErrorCode.POLICY_VIOLATION
     if request.version >= _GROUP_ID_NOT_FOUND_FROM:
         return ErrorCode.GROUP_ID_NOT_FOUND
     return ErrorCode.ILLEGAL_GENERATION

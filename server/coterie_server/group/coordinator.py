@@ -54,7 +54,8 @@ class GroupCoordinator:
     """The groups of one shard.
 
     `topics` says how many partitions each topic has; its owner keeps it up to date.
-    `count_groups` says how many groups there are, those of other shards included.
+    `count_groups` says how many groups there are, those of other shards included; `count_owned`,
+    how many of them a principal has made.
     `commit_order` comes from the coordinator that had the shard before in this process, if any.
     `now_ms` is running time everywhere, which stands still while the node does not run; `date_of`
     says what date a moment of it is.
@@ -67,6 +68,7 @@ class GroupCoordinator:
         topics: Mapping[str, int],
         count_groups: Callable[[], int] | None = None,
         *,
+        count_owned: Callable[[str], int] | None = None,
         commit_order: CommitOrder | None = None,
         date_of: Callable[[int], int] | None = None,
     ) -> None:
@@ -75,6 +77,7 @@ class GroupCoordinator:
             ids,
             topics,
             count_groups,
+            count_owned=count_owned,
             commit_order=commit_order,
             date_of=date_of,
         )

@@ -83,7 +83,13 @@ class Group:
     """
 
     def __init__(
-        self, group_id: str, *, generation: int = 0, timeline: int = 0, date_ms: int = 0
+        self,
+        group_id: str,
+        *,
+        generation: int = 0,
+        timeline: int = 0,
+        date_ms: int = 0,
+        owner: str = "",
     ) -> None:
         self.id = group_id
         self.row = GroupRow(
@@ -92,6 +98,7 @@ class Group:
             generation=generation,
             timeline=timeline,
             changed_at_ms=date_ms,
+            owner=owner,
         )
         self.state = GroupState.EMPTY
         #: In the order in which they came.

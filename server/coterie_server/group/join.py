@@ -53,7 +53,7 @@ def join(step: Step, request: Request) -> None:
         if message.member_id:
             _refuse(step, request, ErrorCode.UNKNOWN_MEMBER_ID, message.member_id)
             return
-        group = step.create(message.group_id)
+        group = step.create(message.group_id, request)
         if group is None:
             # Not an error to retry after: clients would try for ever and never say why.
             _refuse(step, request, ErrorCode.POLICY_VIOLATION)
@@ -96,8 +96,8 @@ def _has_room(step: Step, group: Group, message: JoinGroupRequest) -> bool:
     if group.state is GroupState.PREPARING:
         if member is not None and (member.join is not None or not message.member_id):
             return True
-        return group.parked_joins < step.config.max_size
-    return member is not None or len(group.members) < step.config.max_size
+        return group.parked_joins < step.max_size(group)
+    return member is not None or len(group.members) < step.max_size(group)
 
 
 def _turn_away(step: Step, group: Group, request: Request) -> None:

@@ -39,7 +39,7 @@ class TopicSize:
     partitions: int = field(INT32)
 
 
-@structure(versions="0-2")
+@structure(versions="0-3")
 class GroupRow:
     """A group as a whole."""
 
@@ -65,6 +65,8 @@ class GroupRow:
     )
     #: The database's timeline on which the generation formed; 0 if it has none.
     timeline: int = field(INT32, versions="2+", default=0)
+    #: The principal that made it; empty if that did not say who it is.
+    owner: str = field(STRING, versions="3+", default="")
 
 
 @structure(versions="0-1")
@@ -158,7 +160,7 @@ _ROWS: Final = {kind: row for row, kind in _KINDS.items()}
 _KEY: Final = struct.Struct(">BH")
 #: The version in which each kind is written, in front of every value.  Earlier ones are read, and
 #: later ones refused.
-_VERSIONS: Final[dict[type[StoredRow], int]] = {GroupRow: 2, MemberRow: 0, FloorRow: 1}
+_VERSIONS: Final[dict[type[StoredRow], int]] = {GroupRow: 3, MemberRow: 0, FloorRow: 1}
 
 
 def to_stored(record: Record) -> tuple[bytes, bytes | None]:

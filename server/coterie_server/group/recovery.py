@@ -48,6 +48,7 @@ def recover(step: Step, rows: Iterable[StoredRow], *, is_lossy: bool, timeline: 
         if group is None:
             group = table.groups[row.group_id] = Group(row.group_id)
         group.apply(row)
+    table.owned.update(group.row.owner for group in table.groups.values())
     by_age = sorted(table.tombstones.values(), key=lambda tombstone: tombstone.changed_at_ms)
     table.tombstones = {tombstone.group_id: tombstone for tombstone in by_age}
     _raise_floor(step)
@@ -129,8 +130,8 @@ def _resume(step: Step, group: Group) -> None:
 def _rebalance_if_needed(step: Step, group: Group) -> None:
     """A restart is no reason to rebalance, but what was due before it is still due."""
     count = len(group.members)
-    if count > step.config.max_size:
-        prepare(step, group, "over_capacity", f"{count} members, {step.config.max_size}")
+    if count > (limit := step.max_size(group)):
+        prepare(step, group, "over_capacity", f"{count} members, {limit}")
     elif missed := _missed_change(step, group):
         prepare(step, group, "topic_changed", missed)
 

@@ -15,6 +15,7 @@ from coterie_server import step
 from coterie_server.group.group import GENERATIONS_SKIPPED, Group, has_changed
 from coterie_server.group.records import Gone, GroupRow, OffsetRow, Record, Row
 from coterie_server.group.states import GroupState
+from coterie_server.security import ANONYMOUS
 from coterie_server.step import Outcome, Request
 
 if TYPE_CHECKING:
@@ -54,8 +55,11 @@ class Step(step.Step[Record]):
             self._touched[group_id] = (group, group.row)
         return group
 
-    def create(self, group_id: str) -> Group | None:
+    def create(self, group_id: str, request: Request) -> Group | None:
         """Make a group, if there is room; it carries on counting generations used before."""
+        owner = _owner_of(request)
+        if owner and self._owns_too_many(owner, group_id):
+            return None
         table, max_groups = self.table, self.config.max_groups
         if table.count_groups() >= max_groups:
             self.hit_limit("max.groups", max_groups, f"group {group_id[:SHOWN_MAX]}")
@@ -63,11 +67,29 @@ class Step(step.Step[Record]):
         tombstone = table.tombstones.pop(group_id, None)
         known = tombstone or table.floor
         group = table.groups[group_id] = Group(
-            group_id, generation=known.generation, timeline=known.timeline, date_ms=self.date_ms
+            group_id,
+            generation=known.generation,
+            timeline=known.timeline,
+            date_ms=self.date_ms,
+            owner=owner,
         )
+        table.owned[owner] += 1
         unsaved = GroupRow(group_id=group_id, state="", generation=-1)
         self._touched[group_id] = (group, unsaved)
         return group
+
+    def _owns_too_many(self, owner: str, group_id: str) -> bool:
+        config = self.config
+        limit = config.max_groups_by_owner.get(owner, config.max_groups_per_owner)
+        if self.table.count_owned(owner) < limit:
+            return False
+        wanted = f"group {group_id[:SHOWN_MAX]} for {owner[:SHOWN_MAX]}"
+        self.hit_limit("max.groups.per.principal", limit, wanted)
+        return True
+
+    def max_size(self, group: Group) -> int:
+        """How many members a group may have."""
+        return self.config.max_size_by_owner.get(group.row.owner, self.config.max_size)
 
     def delete(self, group: Group) -> None:
         """Delete an empty group with all that belongs to it, but for its generation."""
@@ -78,6 +100,7 @@ class Step(step.Step[Record]):
             self.forget_session(group, member_id)
         table = self.table
         del table.groups[group.id]
+        table.owned[group.row.owner] -= 1
         self._touched.pop(group.id, None)
         if group.generation > table.floor.generation:
             tombstone = replace(group.row, protocol_type=None, protocol_name=None, cause="")
@@ -156,6 +179,11 @@ class Step(step.Step[Record]):
 
 
 # -- who sent this -------------------------------------------------------------------------------
+
+
+def _owner_of(request: Request) -> str:
+    """The principal that a group belongs to; empty if clients need not say who they are."""
+    return "" if request.principal == ANONYMOUS else str(request.principal)
 
 
 def check_member(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from coterie_server.group.deadlines import Deadlines
 from coterie_server.group.records import FloorRow, GroupRow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from coterie_server.group.group import Group
 
@@ -32,9 +34,14 @@ class Config:
     min_session_timeout_ms: int = 6_000
     max_session_timeout_ms: int = 1_800_000
     max_size: int = 2**31 - 1
+    #: The same for the groups that some principals have made, in its place.
+    max_size_by_owner: Mapping[str, int] = field(default_factory=dict)
     max_pending_members: int = 10_000
     #: How many groups the node may hold, those of all shards together.
     max_groups: int = 100_000
+    #: How many of them one principal may have made, and how many some principals may have.
+    max_groups_per_owner: int = 2**31 - 1
+    max_groups_by_owner: Mapping[str, int] = field(default_factory=dict)
     #: How many deleted groups the shard remembers by name.
     max_tombstones: int = 10_000
     #: A new member may not know its id and can't send heartbeats.  Its parked join is given up
@@ -98,11 +105,16 @@ class GroupTable:
         topics: Mapping[str, int],
         count_groups: Callable[[], int] | None = None,
         *,
+        count_owned: Callable[[str], int] | None = None,
         commit_order: CommitOrder | None = None,
         date_of: Callable[[int], int] | None = None,
     ) -> None:
         self.config = config
         self.ids = ids
+        #: How many groups each principal has made here.
+        self.owned: Counter[str] = Counter()
+        #: How many groups of the node a principal has made, those of other shards included.
+        self.count_owned = count_owned or self.owned.__getitem__
         #: How many partitions each topic has, kept up to date by the owner of the catalogue.
         self.topics = topics
         self.groups: dict[str, Group] = {}

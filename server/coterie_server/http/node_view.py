@@ -61,24 +61,24 @@ class NodeView:
     def elsewhere(self, group_id: str) -> NodeNote | None:
         """The other node that has a group; None if it is this one, or none has it now."""
         node = self._node
-        shard = node.shard_of(group_id) if node else None
+        shard = node.group_shard(group_id) if node else None
         if node is None or shard is None or shard.is_owned:
             return None
         return node.cluster.owner_of(shard.shard)
 
     def not_shown(self, group_id: str) -> str | None:
         """Why it can't be said whether there is a group; None if it can."""
-        if self._node is None or self._node.shard_of(group_id).is_served:
+        if self._node is None or self._node.group_shard(group_id).is_served:
             return None
         return f"The group {group_id!r} can't be told of just now; ask again."
 
     def shard_of(self, group_id: str) -> int:
         """The number of a group's shard."""
-        return self._node.shard_of(group_id).shard if self._node else -1
+        return self._node.group_shard(group_id).shard if self._node else -1
 
     def taken_over_ms(self, group_id: str) -> int | None:
         """Since when a group is this node's, if another node had it after this one had started."""
-        return self._node.shard_of(group_id).taken_over_ms if self._node else None
+        return self._node.group_shard(group_id).taken_over_ms if self._node else None
 
     def shards(self) -> Mapping[int, list[int]]:
         """The shards of groups that each node has, by its id."""

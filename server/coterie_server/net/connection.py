@@ -10,17 +10,18 @@ by the registry's sweep, see `TimeLimits`.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from typing import Final, cast, final
 
 from coterie_protocol import ProtocolError, Request, decode_request
 from coterie_server.log.logger import get_logger
 from coterie_server.net.addresses import Peer
 from coterie_server.net.endpoint import Endpoint
-from coterie_server.net.exchange import Exchange, answered, take_ready
+from coterie_server.net.exchange import Exchange, answered
 from coterie_server.net.fast_path import FastPath
 from coterie_server.net.faults import answer_to_unsupported, log_unencodable, reason_of
+from coterie_server.net.guard import Guard, guard_for, take_login
 from coterie_server.net.incoming import Incoming
+from coterie_server.net.outgoing import Outgoing
 from coterie_server.net.registry import Registry
 from coterie_server.net.stats import CloseReason
 from coterie_server.net.time_limits import TimeLimits
@@ -51,6 +52,7 @@ class Connection(asyncio.Protocol):
         "_close_reason",
         "_corked",
         "_fast_path",
+        "_outgoing",
         "_reading",
         "_registry",
         "_scheduled",
@@ -59,6 +61,7 @@ class Connection(asyncio.Protocol):
         "endpoint",
         "exchanges",
         "gone",
+        "guard",
         "incoming",
         "on_reply",
         "opened_ms",
@@ -66,6 +69,7 @@ class Connection(asyncio.Protocol):
         "principal",
         "times",
         "turns",
+        "window",
     )
 
     _transport: asyncio.Transport
@@ -78,8 +82,8 @@ class Connection(asyncio.Protocol):
         self.times = TimeLimits()
         self.incoming = Incoming(registry.limits, self.times, registry.charge)
         self._fast_path = FastPath(registry.fast_answers)
-        #: The requests in flight, in their order: their answers are still to be sent.
-        self.exchanges: deque[Exchange] = deque()
+        self._outgoing = Outgoing(registry)
+        self.exchanges = self._outgoing.exchanges
         # Read, but to wait until fewer are in flight. While there is a backlog nothing is read.
         self._backlog: list[bytes] = []
         self._scheduled = False  # The backlog is looked at in the loop's next turn.
@@ -88,12 +92,16 @@ class Connection(asyncio.Protocol):
         self._close_reason = CloseReason.PEER
         self.peer = Peer()
         self.gone = False
+        #: How many requests may be in flight.
+        self.window = registry.limits.max_requests_in_flight
+        #: Stands before the connection until its client is known; None from then on.
+        self.guard: Guard | None = guard_for(self, endpoint.terms.authenticator)
 
     # From the transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Introduce the client to the registry, which may refuse it."""
-        self._transport = cast(asyncio.Transport, transport)
+        self._transport = self._outgoing.transport = cast(asyncio.Transport, transport)
         registry = self._registry
         if peername := transport.get_extra_info("peername"):  # none if it is gone already
             self.peer = Peer(*peername[:2])
@@ -123,7 +131,7 @@ class Connection(asyncio.Protocol):
 
     def eof_received(self) -> None:
         """Take half a close for a whole one, as Kafka does; the transport then closes itself."""
-        self._close(CloseReason.PEER)
+        self.end(CloseReason.PEER)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Leave the registry."""
@@ -154,10 +162,10 @@ class Connection(asyncio.Protocol):
         There are more heartbeats than all other requests together, and nothing has to be waited
         for with most of them.
         """
-        if self.incoming.fault is not None:
+        if self.incoming.fault is not None or self.guard is not None:
             return False
         try:
-            found = self._fast_path.answer(payload)
+            found = self._fast_path.answer(payload, self)
         except Exception:  # noqa: BLE001  # whatever it is, it must not take the loop with it
             self._close_for_bug()
             return True
@@ -194,7 +202,7 @@ class Connection(asyncio.Protocol):
         elif self.incoming.fault is not None:
             reason, told = reason_of(self.incoming.fault)
             self._tell(reason, **told)
-            self._close(reason)
+            self.end(reason)
             return
         if self._backlog or not self._reading or (self.exchanges and self._full):
             # Also if nothing was sent: the first request may be parked, with room behind it.
@@ -204,13 +212,14 @@ class Connection(asyncio.Protocol):
         """Handle requests while there is room and time; answer how many were taken."""
         exchanges, registry = self.exchanges, self._registry
         handle, stopwatch = registry.handle, registry.stopwatch
-        limit = registry.limits.max_requests_in_flight
         taken = 0
         ends_at = stopwatch() + _SLICE_S if len(payloads) > 1 else 0.0
         for payload in payloads:
-            if self.gone or len(exchanges) >= limit or (taken and stopwatch() >= ends_at):
+            if self.gone or self._full or (taken and stopwatch() >= ends_at):
                 break
             taken += 1
+            if self.guard is not None and self.guard.takes(payload, received_ms):
+                continue
             try:
                 request = decode_request(payload)
             except ProtocolError as error:
@@ -242,29 +251,12 @@ class Connection(asyncio.Protocol):
             self._send()
 
     def _send(self) -> None:
-        if self.gone or (self.times.behind_since is not None and self._cut_off_slow_reader()):
+        if self.gone:
             return
-        if self._write_ready() and not self._reading:
+        if self.times.behind_since is not None and (unsent_bytes := self._outgoing.excess()):
+            self.close_for(CloseReason.UNREAD_REPLIES, found=unsent_bytes)
+        elif self._outgoing.write_ready() and not self._reading:
             self._go_on()
-
-    def _write_ready(self) -> bool:
-        """Send, as one piece, all answers up to the first that is still awaited."""
-        data = take_ready(self.exchanges)
-        if data is None:
-            return False
-        self._registry.bytes_out += len(data)
-        self._transport.write(data)
-        return True
-
-    def _cut_off_slow_reader(self) -> bool:
-        """Close if too much is unsent to add to it; answer whether that was so."""
-        if not self.exchanges or self.exchanges[0].frame is None:
-            return False
-        unsent_bytes = self._transport.get_write_buffer_size()
-        if unsent_bytes <= self._registry.limits.write_buffer_max_bytes:
-            return False
-        self.close_for(CloseReason.UNREAD_REPLIES, found=unsent_bytes)
-        return True
 
     # Reading or not
 
@@ -272,7 +264,7 @@ class Connection(asyncio.Protocol):
         """Do what fewer requests in flight, or a client that caught up, make possible."""
         if self._registry.stopping:
             if not self.exchanges:
-                self._close(CloseReason.STOPPING)
+                self.end(CloseReason.STOPPING)
             return
         has_room = not self._full and self.times.behind_since is None
         if self._left_over and has_room and not self._scheduled:
@@ -287,7 +279,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def _full(self) -> bool:
-        return len(self.exchanges) >= self._registry.limits.max_requests_in_flight
+        return len(self.exchanges) >= self.window
 
     def _regulate(self) -> None:
         """Read if and only if there is room for what may come."""
@@ -308,6 +300,12 @@ class Connection(asyncio.Protocol):
             self.times.watch(now, self._registry.limits.frame_timeout_ms)
         self._transport.resume_reading()
 
+    # Authentication
+
+    def authenticate(self, exchange: Exchange) -> None:
+        """Take a request to authenticate that no guard has taken."""
+        take_login(self, self.endpoint.terms.authenticator, exchange)
+
     # Time
 
     def check(self, now: float) -> None:
@@ -326,7 +324,7 @@ class Connection(asyncio.Protocol):
             # That the client has closed does not show by itself while nothing is read.  A backlog
             # that is about to be worked off goes first.
             if not self._scheduled and self._registry.has_hung_up(self._transport):
-                self._close(CloseReason.PEER)
+                self.end(CloseReason.PEER)
             else:
                 self.times.watch(now, _LOOK_MS)
 
@@ -334,7 +332,7 @@ class Connection(asyncio.Protocol):
 
     def _close_for_bug(self) -> None:
         _log.exception("a bug: handler failed, connection closed", peer=str(self.peer))
-        self._close(CloseReason.BUG)
+        self.end(CloseReason.BUG)
 
     def stop(self) -> None:
         """Read nothing more and close when the requests at hand are answered."""
@@ -345,7 +343,7 @@ class Connection(asyncio.Protocol):
 
     def abort(self) -> None:
         """Drop the connection and whatever it still had to send."""
-        self._close(CloseReason.STOPPING)
+        self.end(CloseReason.STOPPING)
         self._transport.abort()
 
     def close_for(self, reason: CloseReason, *, found: int) -> None:
@@ -354,7 +352,7 @@ class Connection(asyncio.Protocol):
         # Clients that have nothing to say are no reason to worry.
         level = "info" if reason is CloseReason.IDLE else "warning"
         self._tell(reason, level, limit=limit, found=found, in_flight=len(self.exchanges))
-        self._close(reason)
+        self.end(reason)
         if self.times.behind_since is not None:
             # Waiting for this client to read is what we are giving up.
             self._transport.abort()
@@ -363,19 +361,22 @@ class Connection(asyncio.Protocol):
         """Close because the handler says so."""
         if not self.gone:
             self._tell(CloseReason.HANDLER, why=why)
-            self._close(CloseReason.HANDLER)
+            self.end(CloseReason.HANDLER)
 
     def close_for_unencodable(self, request: Request, error: Exception) -> None:
         """Close because an answer does not fit its request, which is a bug of ours."""
         log_unencodable(str(self.peer), request, error)
-        self._close(CloseReason.BUG)
+        self.end(CloseReason.BUG)
 
     def _tell(self, reason: CloseReason, level: str = "warning", **values: object) -> None:
-        self._registry.log(
-            "connection closed", level=level, reason=str(reason), peer=str(self.peer), **values
-        )
+        self.log("connection closed", level=level, reason=str(reason), **values)
 
-    def _close(self, reason: CloseReason) -> None:
+    def log(self, event: str, *, level: str = "warning", **values: object) -> None:
+        """Log something that the client caused."""
+        self._registry.log(event, level=level, peer=str(self.peer), **values)
+
+    def end(self, reason: CloseReason) -> None:
+        """Close, for a reason that was logged."""
         if self.gone:
             return
         self.gone = True
@@ -383,7 +384,7 @@ class Connection(asyncio.Protocol):
         # What was answered before the request that we close for is still sent, as it would have
         # been had the two come in separate pieces.
         if self.times.behind_since is None:
-            self._write_ready()
+            self._outgoing.write_ready()
         self.times.due = self._registry.now() + self._registry.limits.close_timeout_ms / 1000
         self._let_go()
         self._transport.close()
@@ -391,7 +392,7 @@ class Connection(asyncio.Protocol):
     def _let_go(self) -> None:
         """Free what the client made us hold, though a parked exchange may hold on to this."""
         self.gone = True
-        exchanges, self.exchanges = self.exchanges, deque()
+        exchanges = self._outgoing.take_all()
         self._backlog = []
         self.incoming.let_go()
         self._fast_path.forget()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from coterie_server.address import Address
+from coterie_server.net.guard import Authenticator
 from coterie_server.net.limits import UNLIMITED
 from coterie_server.security import Principal, SecurityProtocol
 from coterie_server.tls import ServerTls
@@ -32,6 +33,8 @@ class Terms:
     tls: ServerTls | None = None
     #: None if certificates do not say who a client is.
     identify: Identify | None = None
+    #: How clients log in; None if nothing can be logged in to.
+    authenticator: Authenticator | None = None
     #: Besides the limits that hold for all listeners together.
     max_connections: int = UNLIMITED
     max_creation_rate: int = UNLIMITED

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol, final
 
 from coterie_protocol import ApiKey, Request, encode_response, encode_response_in_turns
-from coterie_server.turns import Unfinished
+from coterie_server.turns import Unfinished, begin
 
 if TYPE_CHECKING:
     from collections import deque
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from coterie_server.address import Address
     from coterie_server.net.addresses import Peer
     from coterie_server.security import Principal
-    from coterie_server.turns import Turns
+    from coterie_server.turns import Making, Turns
 
 __all__ = ["Exchange", "Handler", "OnReply", "ReplyPath", "answered", "take_ready"]
 
@@ -65,6 +65,9 @@ class ReplyPath(Protocol):
     def flush(self) -> None:
         """Send the answers that are ready and behind no other request."""
 
+    def authenticate(self, exchange: Exchange) -> None:
+        """Take a request to authenticate."""
+
     def close_for_handler(self, why: str) -> None:
         """Close the connection because the handler says so."""
 
@@ -80,6 +83,7 @@ class Exchange:
     """
 
     __slots__ = (
+        "_complete",
         "_is_answered",
         "_path",
         "_when_gone",
@@ -93,6 +97,7 @@ class Exchange:
     def __init__(self, path: ReplyPath, request: Request, received_ms: int) -> None:
         self._path = path
         self._when_gone: Callable[[Exchange], object] | None = None
+        self._complete: Callable[[Any], Any] | None = None
         self._is_answered = False
         #: The encoded answer; None until there is one.
         self.frame: bytes | None = None
@@ -131,6 +136,13 @@ class Exchange:
         """Whether the connection is gone, so that no client waits for the reply."""
         return self._path.gone
 
+    def narrow(self, message: Any, complete: Callable[[Any], Any]) -> None:  # noqa: ANN401  # any request
+        """Ask only for a part of what was asked; `complete` makes its answer one to the whole.
+
+        It may return `Unfinished`.
+        """
+        self.message, self._complete = message, complete
+
     def reply(self, message: Any) -> None:  # noqa: ANN401  # any of the response dataclasses
         """Answer with a response dataclass, exactly once; nothing happens if the client is gone.
 
@@ -147,6 +159,12 @@ class Exchange:
             raise AssertionError(f"a second reply to {self.request.api_key.title}")
         self._is_answered = True
         request = self.request
+        if self._complete is not None:
+            try:
+                message = begin(self._completed(message, self._complete))
+            except Exception as error:  # noqa: BLE001  # as below
+                path.close_for_unencodable(request, error)
+                return
         if type(message) is Unfinished:
             self._when_gone = None
             path.turns.do(self._finish(message), lambda: not path.gone)
@@ -158,6 +176,14 @@ class Exchange:
             return
         self._when_gone = None
         self._send(message, frame)
+
+    def _completed(self, message: Any, complete: Callable[[Any], Any]) -> Making[Any]:  # noqa: ANN401
+        if type(message) is Unfinished:
+            message = yield from message.making
+        message = complete(message)
+        if type(message) is Unfinished:
+            message = yield from message.making
+        return message
 
     def _finish(self, unfinished: Unfinished) -> Iterator[None]:
         request = self.request
@@ -196,6 +222,10 @@ class Exchange:
         forget, self._when_gone = self._when_gone, None
         if forget is not None and self.frame is None:
             forget(self)
+
+    def authenticate(self) -> None:
+        """Let the connection answer, as it is what authenticates its client."""
+        self._path.authenticate(self)
 
     def close(self, why: str) -> None:
         """Close the whole connection instead of answering."""

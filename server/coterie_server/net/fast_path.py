@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, Protocol, final
 
 from coterie_protocol import ApiKey, ProtocolError, Request, decode_request, encode_response
 
-__all__ = ["FastAnswer", "FastAnswers", "FastPath"]
+if TYPE_CHECKING:
+    from coterie_server.net.addresses import Peer
+    from coterie_server.security import Principal
+
+__all__ = ["FastAnswer", "FastAnswers", "FastPath", "Sender"]
+
+
+class Sender(Protocol):
+    """The connection that a request came on, as far as its rights depend on it."""
+
+    @property
+    def peer(self) -> Peer:
+        """The client's address."""
+
+    @property
+    def principal(self) -> Principal:
+        """Whom it acts for."""
+
 
 #: Answers a request at once, or with None: then it is handled like any other.
-FastAnswer = Callable[[Any], Any]
+FastAnswer = Callable[[Any, Sender], Any]
 
 #: Where a request has its API, and both it and its answer's frame the number that joins them.
 _API: Final = slice(0, 2)
@@ -55,13 +72,13 @@ class FastPath:
         self._behind: bytes | None = None
         self._message: Any = None
 
-    def answer(self, payload: bytes) -> tuple[bytes, ApiKey, Any] | None:
+    def answer(self, payload: bytes, sender: Sender) -> tuple[bytes, ApiKey, Any] | None:
         """The frame with the answer, and what is in it; None if it can't be had at once."""
         is_known = payload[_BEHIND] == self._behind and payload[_BEFORE] == self._before
         if not is_known and not self._read(payload):
             return None
         request = self._request
-        message = self._answer(request.message)
+        message = self._answer(request.message, sender)
         if message is None:
             return None
         if message is not self._message:

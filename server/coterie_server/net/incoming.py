@@ -63,6 +63,10 @@ class Incoming:
         if change_bytes:
             self._charge(change_bytes)
 
+    def limit_frames(self, max_bytes: int) -> None:
+        """Take frames of so many bytes at most from now on."""
+        self._frames.limit = max_bytes
+
     def let_go(self) -> None:
         """Free what the client made us hold."""
         self._frames = FrameReader()

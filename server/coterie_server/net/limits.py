@@ -40,6 +40,8 @@ class Limits:
     connections_max_idle_ms: int = 600_000
     #: How long a new client may take until its first byte.
     first_byte_timeout_ms: int = 30_000
+    #: How long a client that has to log in may take for that, while nothing is done for it.
+    login_timeout_ms: int = 30_000
     #: How long a frame may take from its first byte to its last.
     frame_timeout_ms: int = 60_000
     #: Requests of one connection that wait for their answers. At the limit nothing more is read.

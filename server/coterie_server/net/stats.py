@@ -36,6 +36,9 @@ class CloseReason(StrEnum):
     UNFINISHED_FRAMES = "unfinished_frames_max_bytes"
     UNREAD_REPLIES = "write_buffer_max_bytes"
     SLOW_READER = "drain_timeout_ms"
+    AUTHENTICATION = "authentication"
+    SLOW_LOGIN = "login_timeout_ms"
+    SESSION_OVER = "session_over"
 
 
 @dataclass(frozen=True, slots=True)

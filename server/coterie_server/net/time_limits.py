@@ -19,7 +19,7 @@ class TimeLimits:
     moment at which a limit of time can be broken.
     """
 
-    __slots__ = ("active_at", "behind_since", "due", "frame_since", "is_silent")
+    __slots__ = ("active_at", "behind_since", "due", "frame_since", "is_silent", "unknown_since")
 
     def __init__(self) -> None:
         self.due = 0.0
@@ -28,6 +28,8 @@ class TimeLimits:
         self.is_silent = True
         #: When the frame began that is not whole yet.
         self.frame_since: float | None = None
+        #: Since when the client has been expected to log in.
+        self.unknown_since: float | None = None
         #: Since when the client reads more slowly than it is answered.
         self.behind_since: float | None = None
 
@@ -35,6 +37,8 @@ class TimeLimits:
         """Begin with a connection that was just made."""
         self.active_at = now
         self.due = now + min(limits.first_byte_timeout_ms, limits.connections_max_idle_ms) / 1000
+        if self.unknown_since is not None:
+            self.watch(self.unknown_since, limits.login_timeout_ms)
 
     def watch(self, now: float, limit_ms: int) -> None:
         """Have the sweep look after so long at the latest."""
@@ -63,6 +67,8 @@ class TimeLimits:
             yield self.active_at, CloseReason.FIRST_BYTE
         elif not is_waiting:
             yield self.active_at, CloseReason.IDLE
+        if self.unknown_since is not None and not is_waiting:
+            yield self.unknown_since, CloseReason.SLOW_LOGIN
         if self.frame_since is not None and is_reading:
             yield self.frame_since, CloseReason.SLOW_FRAME
         if self.behind_since is not None:

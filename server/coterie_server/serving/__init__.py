@@ -21,7 +21,7 @@ from coterie_server.serving.group_shard import GroupShard
 from coterie_server.serving.lease_terms import LeaseTerms
 from coterie_server.serving.lease_trust import LeaseTrust
 from coterie_server.serving.leases import LeaseKeeper
-from coterie_server.serving.peers import AskNode, ask_node, wake
+from coterie_server.serving.peers import Asker, AskNode, ask_node, wake
 from coterie_server.serving.shard import ServedShard
 from coterie_server.serving.topic_counts import TopicCounts
 from coterie_server.serving.topic_service import TopicService
@@ -29,6 +29,7 @@ from coterie_server.serving.topic_service import TopicService
 __all__ = [
     "CATALOGUE_SHARD",
     "AskNode",
+    "Asker",
     "CatalogueShard",
     "Cluster",
     "Directory",

@@ -29,16 +29,26 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
     from coterie_protocol.journal import Event
+    from coterie_server.security.records import Credentials
     from coterie_server.serving.durable_queue import DurableQueue
     from coterie_server.serving.topic_counts import TopicCounts
     from coterie_server.step import Outcome
     from coterie_server.storage import KeptRecord
     from coterie_server.topics import PartitionEnds
 
-__all__ = ["CATALOGUE_SHARD", "CHANGES", "CatalogueShard"]
+__all__ = ["ABOUT_RIGHTS", "CATALOGUE_SHARD", "CHANGES", "CatalogueShard"]
 
-#: The requests that change topics.
-CHANGES: Final = (m.CreatePartitionsRequest, m.CreateTopicsRequest, m.DeleteTopicsRequest)
+#: The requests that change topics or rights.
+CHANGES: Final = (
+    m.AlterUserScramCredentialsRequest,
+    m.CreateAclsRequest,
+    m.CreatePartitionsRequest,
+    m.CreateTopicsRequest,
+    m.DeleteAclsRequest,
+    m.DeleteTopicsRequest,
+)
+#: The requests that tell of rights.
+ABOUT_RIGHTS: Final = (m.DescribeAclsRequest, m.DescribeUserScramCredentialsRequest)
 
 #: How long a deletion waits at most for the groups to forget, whatever its client allows.
 _DELETION_MIN_S: Final = 1.0
@@ -47,6 +57,10 @@ _DELETION_MAX_S: Final = 30.0
 
 async def _no_groups() -> None:
     """Wait for nothing."""
+
+
+def _no_others() -> None:
+    """Tell nothing to any node."""
 
 
 @dataclass(eq=False, slots=True)
@@ -64,8 +78,9 @@ class _Deletion:
 class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
     """Runs the catalogue.
 
-    `on_change` is told what became of topics when that is durable; `until_told` waits until the
-    groups have taken in, durably, what they were told.
+    `on_change` is told what became of topics when that is durable, and `on_rights_change` that ACLs
+    or users have changed; `until_told` waits until the groups have taken in, durably, what they
+    were told.
     """
 
     def __init__(
@@ -75,14 +90,19 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
         *,
         counts: TopicCounts,
         on_change: Callable[[Mapping[str, str]], None],
+        on_rights_change: Callable[[], None] = _no_others,
         until_told: Callable[[], Awaitable[None]] = _no_groups,
     ) -> None:
         super().__init__(CATALOGUE_SHARD, context)
         self._make = make
         self._counts = counts
         self._on_change = on_change
+        self._on_rights_change = on_rights_change
+        self._access = context.access
         self._until_told = until_told
         self._changes = 0
+        #: How often it was read here, as the one that changes it.
+        self.lives = 0
         #: Whether another node had the catalogue when it was last read, and told of its changes.
         self._is_taken_over = False
         self._parked = ParkedFetches(asyncio.get_running_loop().call_later)
@@ -110,6 +130,8 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
         catalogue = self._make(self._ends)
         catalogue.recover(from_stored(key, value) for key, value in stored)
         self.core = catalogue
+        self.lives += 1
+        self._access.read(catalogue.rights)
         # A change may have been stored though the store said that it failed.  What another node
         # has stored is in that node's journal.
         is_told, self._is_taken_over = self._is_taken_over, False
@@ -176,6 +198,17 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
         if not await self.until_durable():
             raise StoreError(f"Topic '{name}' could not be stored; the log says why.")
 
+    async def ensure_users(self, users: Credentials) -> None:
+        """See to it that there are these users; that is durable then, or raises `StoreError`."""
+        catalogue = self.core
+        if catalogue is not None:
+            self.run(lambda now_ms: catalogue.ensure_users(users, self._clock.date_of(now_ms)))
+        if catalogue is None or not await self.until_durable():
+            raise StoreError("the first users can't be stored; the log says why")
+        self._access.read(catalogue.rights)
+        self._changes += 1
+        self._on_rights_change()
+
     def _take(self, request: Exchange) -> None:
         if self._deletions and self._is_being_deleted(_named(request.message)):
             self._behind[request] = None
@@ -198,6 +231,9 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
     def _send(self, outcome: Outcome[Record], date_ms: int) -> None:
         del date_ms  # a change has the date at which it became durable
         self._tell(outcome.events)
+        if changes := self._access.apply(outcome.records):
+            self._changes += changes
+            self._on_rights_change()
         deletion = next((each for each in self._deletions if each.outcome is outcome), None)
         if deletion is not None:
             finish = self._finish(deletion, outcome)

@@ -14,7 +14,7 @@ from coterie_protocol.journal import ClockStepped, NodePaused
 if TYPE_CHECKING:
     from coterie_protocol.journal import Event
 
-__all__ = ["TICK_MS", "Alarm", "Clock", "Tick", "Ticker"]
+__all__ = ["TICK_MS", "Alarm", "Clock", "Soon", "Tick", "Ticker"]
 
 #: How often `Clock.tick` is to be called.
 TICK_MS: Final = 250
@@ -237,3 +237,27 @@ class Alarm:
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None
+
+
+class Soon:
+    """Does something a moment after it is asked to, once for all who asked in that moment."""
+
+    def __init__(self, wait_s: float, do: Callable[[], None]) -> None:
+        self._wait_s = wait_s
+        self._do = do
+        self._timer: asyncio.TimerHandle | None = None
+
+    def ask(self) -> None:
+        """Have it done."""
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self._wait_s, self._fire)
+
+    def cancel(self) -> None:
+        """Don't do what was asked for and is not done yet."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None
+
+    def _fire(self) -> None:
+        self._timer = None
+        self._do()

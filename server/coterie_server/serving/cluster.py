@@ -53,6 +53,9 @@ class NodeNote:
     http: Address | None = None
     #: The SHA-256 of the certificate that it has there, in hexadecimal digits; empty without TLS.
     http_certificate: str = ""
+    #: What its first listener wants of other nodes: TLS, and a proof that they are nodes.
+    has_tls: bool = False
+    wants_proof: bool = False
 
     def to_bytes(self) -> bytes:
         """Write it down."""
@@ -76,6 +79,8 @@ class NodeNote:
                 http=_address(found["http"]) if found.get("http") else None,
                 http_certificate=str(found.get("http_certificate", "")),
                 is_settled=bool(found["is_settled"]),
+                has_tls=bool(found.get("has_tls")),
+                wants_proof=bool(found.get("wants_proof")),
                 is_leaving=bool(found.get("is_leaving", False)),
                 made=TopicsVersion(*map(int, found["made"])),
                 seen=TopicsVersion(*map(int, found["seen"])),

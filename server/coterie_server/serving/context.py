@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from coterie_server.log.limits import LimitLog
+from coterie_server.serving.access import Access
 from coterie_server.serving.lease_trust import LeaseTrust
 from coterie_server.step import Request
 from coterie_server.topics import PartitionEnds
@@ -64,6 +65,8 @@ class NodeContext:
     claim_again: Callable[[int], Awaitable[Lease | None]] | None = None
     meter: Meter | None = None
     limit_log: LimitLog = field(default_factory=LimitLog)
+    #: Who may do what, and who is who.
+    access: Access = field(default_factory=Access)
     #: Where partitions end: at the highest offset that the groups of any shard have committed.
     ends: PartitionEnds = field(default_factory=PartitionEnds)
     #: Whether other nodes use the store, so that the journal has to tell which shards went where.

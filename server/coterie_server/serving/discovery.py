@@ -1,13 +1,11 @@
-"""ApiVersions, FindCoordinator and the two of SASL: what a client asks before anything else."""
+"""ApiVersions and FindCoordinator: what a client asks before anything else."""
 
 from __future__ import annotations
 
-import ipaddress
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from coterie_protocol import API_VERSIONS, ApiKey
+from coterie_protocol import API_VERSIONS
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.messages import (
     ApiVersion,
@@ -16,47 +14,27 @@ from coterie_protocol.messages import (
     Coordinator,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
-    SaslAuthenticateResponse,
-    SaslHandshakeResponse,
 )
+from coterie_server.address import is_loopback
+from coterie_server.security.client_software import is_well_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from coterie_protocol.messages import SaslAuthenticateRequest, SaslHandshakeRequest
     from coterie_server.address import Address
     from coterie_server.serving.cluster import Neighbour
 
 __all__ = [
     "ANY_HOST",
-    "NOT_SERVED",
     "HttpAddresses",
     "api_versions",
-    "authenticate",
     "find_coordinator",
-    "handshake",
 ]
-
-#: APIs that the protocol has and nodes do not serve: clients are not told of them.
-NOT_SERVED: Final = frozenset(
-    {
-        ApiKey.DESCRIBE_ACLS,
-        ApiKey.CREATE_ACLS,
-        ApiKey.DELETE_ACLS,
-        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
-        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
-    }
-)
 
 _SPOKEN: Final = tuple(
     ApiVersion(api_key=api, min_version=versions.first, max_version=versions.last)
     for api, versions in API_VERSIONS.items()
-    if api not in NOT_SERVED
 )
-
-#: What a client may call itself (KIP-511).
-_SOFTWARE_NAME: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
-_SOFTWARE_SINCE = 3
 
 #: Addresses to listen on, not to connect to.
 ANY_HOST: Final = ("0.0.0.0", "::", "")  # noqa: S104  # not bound to here, only recognised
@@ -72,10 +50,8 @@ def api_versions(
     message: ApiVersionsRequest, version: int, http_address: str = ""
 ) -> ApiVersionsResponse:
     """Tell what is spoken here and, if asked, where HTTP is answered."""
-    if version >= _SOFTWARE_SINCE:
-        named = (message.client_software_name, message.client_software_version)
-        if not all(_SOFTWARE_NAME.fullmatch(name) for name in named):
-            return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=())
+    if not is_well_named(message, version):
+        return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=())
     told = http_address if message.wants_http else ""
     return ApiVersionsResponse(api_keys=_SPOKEN, http_address=told)
 
@@ -108,16 +84,9 @@ class HttpAddresses:
         host, port = self.bound
         if host in ANY_HOST:
             return f":{port}"
-        if _is_loopback(host) and not _is_loopback(client_host.lstrip("/")):
+        if is_loopback(host) and not is_loopback(client_host.lstrip("/")):
             return ""
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower().rstrip(".") == "localhost"
 
 
 def find_coordinator(
@@ -159,19 +128,3 @@ def _found(
 
 def _not_found(key: str, error: ErrorCode, why: str) -> Coordinator:
     return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error, error_message=why)
-
-
-def handshake(message: SaslHandshakeRequest) -> SaslHandshakeResponse:
-    """Refuse: clients need not authenticate here."""
-    del message
-    return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=())
-
-
-def authenticate(message: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
-    """Refuse: clients need not authenticate here."""
-    del message
-    return SaslAuthenticateResponse(
-        error_code=ErrorCode.ILLEGAL_SASL_STATE,
-        error_message="This listener does not authenticate its clients.",
-        auth_bytes=b"",
-    )

@@ -138,6 +138,39 @@ def _delete_topics(message: m.DeleteTopicsRequest, version: int, error: ErrorCod
     return m.DeleteTopicsResponse(responses=tuple(results))
 
 
+def _create_acls(message: m.CreateAclsRequest, version: int, error: ErrorCode) -> Any:
+    del version
+    result = m.AclCreationResult(error_code=error, error_message=None)
+    return m.CreateAclsResponse(results=(result,) * len(message.creations))
+
+
+def _delete_acls(message: m.DeleteAclsRequest, version: int, error: ErrorCode) -> Any:
+    del version
+    result = m.DeleteAclsFilterResult(error_code=error, error_message=None, matching_acls=())
+    return m.DeleteAclsResponse(filter_results=(result,) * len(message.filters))
+
+
+def _alter_users(
+    message: m.AlterUserScramCredentialsRequest, version: int, error: ErrorCode
+) -> Any:
+    del version
+    deleted, set_anew = message.deletions, message.upsertions
+    names = dict.fromkeys([*(each.name for each in deleted), *(each.name for each in set_anew)])
+    results = (
+        m.AlterUserScramCredentialsResult(user=name, error_code=error, error_message=None)
+        for name in names
+    )
+    return m.AlterUserScramCredentialsResponse(results=tuple(results))
+
+
+def _describe_acls(_message: Any, _version: int, error: ErrorCode) -> Any:
+    return m.DescribeAclsResponse(error_code=error, error_message=None, resources=())
+
+
+def _describe_users(_message: Any, _version: int, error: ErrorCode) -> Any:
+    return m.DescribeUserScramCredentialsResponse(error_code=error, error_message=None, results=())
+
+
 def _list_offsets(message: m.ListOffsetsRequest, version: int, error: ErrorCode) -> Any:
     del version
     return m.ListOffsetsResponse(
@@ -157,10 +190,24 @@ def _list_offsets(message: m.ListOffsetsRequest, version: int, error: ErrorCode)
 
 
 _ABOUT_TOPICS: Final = frozenset(
-    {m.CreatePartitionsRequest, m.CreateTopicsRequest, m.DeleteTopicsRequest}
+    {
+        m.AlterUserScramCredentialsRequest,
+        m.CreateAclsRequest,
+        m.CreatePartitionsRequest,
+        m.CreateTopicsRequest,
+        m.DeleteAclsRequest,
+        m.DeleteTopicsRequest,
+        m.DescribeAclsRequest,
+        m.DescribeUserScramCredentialsRequest,
+    }
 )
 
 _SHAPES: Final[dict[type[Any], Callable[[Any, int, ErrorCode], Any]]] = {
+    m.AlterUserScramCredentialsRequest: _alter_users,
+    m.CreateAclsRequest: _create_acls,
+    m.DeleteAclsRequest: _delete_acls,
+    m.DescribeAclsRequest: _describe_acls,
+    m.DescribeUserScramCredentialsRequest: _describe_users,
     m.CreatePartitionsRequest: _create_partitions,
     m.CreateTopicsRequest: _create_topics,
     m.DeleteGroupsRequest: _delete,

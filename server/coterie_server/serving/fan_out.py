@@ -89,7 +89,16 @@ class _Batch:
 class _Part:
     """What one shard is asked of a request; a `PendingRequest` like the whole."""
 
-    __slots__ = ("_batch", "_number", "_whole", "client_id", "host", "message", "version")
+    __slots__ = (
+        "_batch",
+        "_number",
+        "_whole",
+        "client_id",
+        "host",
+        "message",
+        "principal",
+        "version",
+    )
 
     def __init__(
         self,
@@ -105,6 +114,7 @@ class _Part:
         self.version = whole.version
         self.client_id = whole.client_id
         self.host = whole.host
+        self.principal = whole.principal
 
     @property
     def connected_ms(self) -> int:

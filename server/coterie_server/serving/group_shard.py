@@ -210,6 +210,10 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
         """How many groups it has."""
         return 0 if self.core is None else len(self.core.groups)
 
+    def groups_of(self, owner: str) -> int:
+        """How many of its groups a principal has made."""
+        return 0 if self.core is None else self.core.table.owned[owner]
+
     def next_deadline(self) -> int | None:
         """When something is due next."""
         return None if self.core is None else self.core.next_deadline()

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from coterie_server.log.logger import get_logger
 from coterie_server.serving.claims import Claims
+from coterie_server.serving.clock import Soon
 from coterie_server.serving.lease_trust import LeaseTrust
 from coterie_server.serving.shares import Move, Scene, next_move
 from coterie_server.storage import StoreError
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from coterie_server.serving.cluster import Cluster
     from coterie_server.serving.lease_terms import LeaseHolder, LeaseTerms
-    from coterie_server.storage import Lease, Store, Survey
+    from coterie_server.storage import Lease, Store
 
 __all__ = ["LeaseKeeper"]
 
@@ -42,6 +43,8 @@ _RENEWALS_PER_LEASE: Final = 3
 _RETRY_S: Final = 0.5
 #: A node gives away this part of all shards at a time at most, so that most of them are served.
 _GIVEN_AT_ONCE: Final = 20
+#: How long after a hint to look, so that a flood of them, which any client can send, does no harm.
+_HINT_S: Final = 0.005
 #: How long a node that leaves waits for others to take what it has given, and how often it looks.
 _TAKEN_WITHIN_S: Final = 0.5
 _LOOK_IF_TAKEN_S: Final = 0.01
@@ -79,6 +82,7 @@ class LeaseKeeper:
         #: The shards whose leases had expired when the store was looked at.
         self._expired: set[int] = set()
         self._wake = asyncio.Event()
+        self._hint = Soon(_HINT_S, self._wake.set)
         self._keeping: asyncio.Task[None] | None = None
         self._moving: asyncio.Task[None] | None = None
         self._is_stopping = False
@@ -116,9 +120,9 @@ class LeaseKeeper:
         self._has_news = True
         self._wake.set()
 
-    def look_now(self) -> None:
+    def look_soon(self) -> None:
         """See what another node has given up."""
-        self._wake.set()
+        self._hint.ask()
 
     def claim_no_more(self) -> None:
         """Take no further shards, as the node is about to stop."""
@@ -157,14 +161,13 @@ class LeaseKeeper:
         with suppress(TimeoutError):
             async with asyncio.timeout(_TAKEN_WITHIN_S):
                 while True:
-                    if not self._free_in(await self._store.survey()).intersection(shards):
+                    survey = await self._store.survey()
+                    # So that clients are told at once where their groups have gone.
+                    self._cluster.look(survey, self._leases)
+                    if self._cluster.owners.keys() >= set(shards):
                         return True
                     await asyncio.sleep(_LOOK_IF_TAKEN_S)
         return False
-
-    def _free_in(self, survey: Survey) -> set[int]:
-        held = {lease.shard for lease in survey.leases if lease.is_valid}
-        return set(self._shards) - held
 
     def _takers(self) -> set[str]:
         """The nodes to divide the shards among, but for this one."""
@@ -174,6 +177,7 @@ class LeaseKeeper:
     async def stop(self) -> None:
         """Renew nothing more and give everything up."""
         self.claim_no_more()
+        self._hint.cancel()
         if self._keeping is not None:
             self._keeping.cancel()
             await asyncio.wait({self._keeping})

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from coterie_protocol.journal import Event
     from coterie_server.group import Config, Group, IdSource
     from coterie_server.net import Exchange
+    from coterie_server.net.fast_path import Sender
+    from coterie_server.security.records import Credentials
     from coterie_server.serving import (
         AskNode,
         CatalogueShard,
@@ -106,6 +108,7 @@ class Node:
             self._keeper.claim_again,
             meter,
             LimitLog(),
+            options.access,
             is_shared=options.look_every_ms is not None,
             observe=observe,
             arm=self._alarm.arm,
@@ -114,14 +117,16 @@ class Node:
 
     # -- life ----------------------------------------------------------------------------------
 
-    async def start(self, topics: dict[str, int] | None = None) -> None:
+    async def start(
+        self, topics: dict[str, int] | None = None, users: Credentials | None = None
+    ) -> None:
         """Claim this node's share of the shards, read them, and be ready to serve."""
         self._ticker.start()
         await self._agree_on_shards()
         self.shards = [self._make_group_shard(shard) for shard in range(self._shard_count)]
         service = self._make_topic_service()
-        http, look_now = self._options.http_addresses, self._keeper.look_now
-        self._router = Router(self.shards, service, self._directory, http, look_now)
+        http, look_soon = self._options.http_addresses, self._keeper.look_soon
+        self._router = Router(self.shards, service, self._directory, http, look_soon)
         leases = await self._keeper.join((CATALOGUE_SHARD, *range(self._shard_count)))
         self._has_joined = True
         if CATALOGUE_SHARD in leases:
@@ -134,8 +139,7 @@ class Node:
                 await shard.load()
         if self._options.accept_loss:
             await self._accept_loss()
-        for name, partitions in (topics or {}).items():
-            await service.ensure(name, partitions)
+        await service.begin_with(topics or {}, users or {})
         self._clock.start()
 
     async def _accept_loss(self) -> None:
@@ -159,14 +163,8 @@ class Node:
             )
 
     def _make_topic_service(self) -> TopicService:
-        service = TopicService(
-            self._context,
-            self._make_catalogue,
-            self.topics,
-            self._directory,
-            self,
-            self.ask,
-        )
+        context, make = self._context, self._make_catalogue
+        service = TopicService(context, make, self.topics, self._directory, self, self.ask)
         service.announce = self._keeper.announce
         return service
 
@@ -180,6 +178,7 @@ class Node:
                 self._make_ids(self.shards[shard].fence_number),
                 self.topics,
                 self.count_groups,
+                count_owned=lambda owner: sum(each.groups_of(owner) for each in self.shards),
                 commit_order=order,
                 date_of=self._clock.date_of,
             ),
@@ -203,7 +202,7 @@ class Node:
         self._alarm.cancel()
         await asyncio.gather(*(shard.close() for shard in self.shards))
         if self._router is not None:
-            await self._router.topics.close()
+            await self._router.close()
         await self._keeper.stop()
 
     # -- leases --------------------------------------------------------------------------------
@@ -228,6 +227,8 @@ class Node:
             recovered,
             self._options.peer_http,
             "" if tls is None else tls.fingerprint,
+            self._options.has_tls,
+            self._options.wants_proof,
         ).to_bytes()
 
     def lost(self, shard: int) -> None:
@@ -301,9 +302,11 @@ class Node:
         """Take a request."""
         self._serving.routes[type(exchange.message)](exchange)
 
-    def try_heartbeat(self, message: m.HeartbeatRequest) -> m.HeartbeatResponse | None:
+    def try_heartbeat(
+        self, message: m.HeartbeatRequest, sender: Sender
+    ) -> m.HeartbeatResponse | None:
         """The answer to a heartbeat, if it can be given at once; None if it is to be handled."""
-        return self._serving.group_shard(message.group_id).try_heartbeat(message)
+        return self._serving.try_heartbeat(message, sender)
 
     @property
     def _serving(self) -> Router:
@@ -342,10 +345,6 @@ class Node:
         )
 
     # -- what there is, to be shown and not to be changed --------------------------------------
-
-    def shard_of(self, group_id: str) -> GroupShard:
-        """The shard of a group, whether this node has it or another."""
-        return self._serving.group_shard(group_id)
 
     @property
     def serves_all(self) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from coterie_server.serving.access import Access
 from coterie_server.serving.discovery import HttpAddresses
 
 if TYPE_CHECKING:
@@ -40,6 +41,11 @@ class NodeOptions:
     http_tls: ServerTls | None = None
     #: The ids of the nodes that are started together with it.
     companions: tuple[int, ...] = ()
+    #: Who may do what on it, and who is who.
+    access: Access = field(default_factory=Access)
+    #: What the listener for other nodes wants of them: TLS, and a proof that they are nodes.
+    has_tls: bool = False
+    wants_proof: bool = False
 
     @property
     def http_addresses(self) -> HttpAddresses:

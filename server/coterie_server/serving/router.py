@@ -6,7 +6,7 @@ import zlib
 from typing import TYPE_CHECKING, Any
 
 from coterie_protocol import messages as m
-from coterie_protocol import request_class
+from coterie_server.net import Exchange
 from coterie_server.serving import discovery
 from coterie_server.serving.context import call_soon
 from coterie_server.serving.fan_out import ask_all, divide
@@ -14,7 +14,7 @@ from coterie_server.serving.fan_out import ask_all, divide
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from coterie_server.net import Exchange
+    from coterie_server.net.fast_path import Sender
     from coterie_server.serving.cluster import Directory, Neighbour
     from coterie_server.serving.context import PendingRequest
     from coterie_server.serving.discovery import HttpAddresses
@@ -33,20 +33,26 @@ class Router:
         topics: TopicService,
         directory: Directory,
         http: HttpAddresses,
-        look_now: Callable[[], None],
+        look_soon: Callable[[], None],
     ) -> None:
         self._shards = shards
+        self._access_control = access_control = topics.make_access_control()
         self.topics = topics
         self._directory = directory
         self._http = http
-        self._look_now = look_now
+        self._look_soon = look_soon
         self.routes: dict[type[Any], Callable[[Exchange], None]] = {
+            m.AlterUserScramCredentialsRequest: topics.handle,
             m.ApiVersionsRequest: self._tell_versions,
+            m.CreateAclsRequest: topics.handle,
             m.CreatePartitionsRequest: topics.handle,
             m.CreateTopicsRequest: topics.handle,
+            m.DeleteAclsRequest: topics.handle,
             m.DeleteGroupsRequest: self._to_several,
             m.DeleteTopicsRequest: topics.handle,
+            m.DescribeAclsRequest: topics.handle,
             m.DescribeGroupsRequest: self._to_several,
+            m.DescribeUserScramCredentialsRequest: topics.handle,
             m.FetchRequest: topics.handle,
             m.FindCoordinatorRequest: self._find_coordinator,
             m.HeartbeatRequest: self._to_group,
@@ -61,15 +67,32 @@ class Router:
                 self._to_several(e) if e.message.groups else self._to_group(e)
             ),
             m.ProduceRequest: topics.handle,
-            m.SaslAuthenticateRequest: lambda e: e.reply(discovery.authenticate(e.message)),
-            m.SaslHandshakeRequest: lambda e: e.reply(discovery.handshake(e.message)),
+            m.SaslAuthenticateRequest: Exchange.authenticate,
+            m.SaslHandshakeRequest: Exchange.authenticate,
             m.SyncGroupRequest: self._to_group,
         }
-        self.routes |= dict.fromkeys(map(request_class, discovery.NOT_SERVED), _hang_up)
+        if access_control is not None:
+            self.routes = access_control.controlled(self.routes)
+
+    async def close(self) -> None:
+        """Answer who waits, and end what is under way."""
+        if self._access_control is not None:
+            self._access_control.close()
+        await self.topics.close()
 
     def group_shard(self, group_id: str) -> GroupShard:
         """The shard of a group."""
         return self._shards[self._shard_of(group_id)]
+
+    def try_heartbeat(
+        self, message: m.HeartbeatRequest, sender: Sender
+    ) -> m.HeartbeatResponse | None:
+        """The answer to a heartbeat, if it can be given at once; None if it is to be handled."""
+        if self._access_control is not None and not self._access_control.lets_beat(
+            sender, message.group_id
+        ):
+            return None
+        return self.group_shard(message.group_id).try_heartbeat(message)
 
     def _shard_of(self, group_id: str) -> int:
         return zlib.crc32(group_id.encode()) % len(self._shards)
@@ -93,7 +116,7 @@ class Router:
 
     def _tell_versions(self, exchange: Exchange) -> None:
         if exchange.message.shards_are_free:
-            self._look_now()
+            self._look_soon()
         http = self._http.told_to(exchange.host, exchange.advertised)
         exchange.reply(discovery.api_versions(exchange.message, exchange.version, http))
 
@@ -103,8 +126,3 @@ class Router:
 
         message, version = exchange.message, exchange.version
         exchange.reply(discovery.find_coordinator(message, version, coordinator_of))
-
-
-def _hang_up(exchange: Exchange) -> None:
-    """As with an API that is not known at all."""
-    exchange.close(f"{exchange.request.api_key.title} is not served")

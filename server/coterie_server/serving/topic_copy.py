@@ -51,6 +51,7 @@ class TopicCopy:
     ) -> None:
         self._store = context.store
         self._ends = context.ends
+        self._access = context.access
         self._make = make
         self._counts = counts
         self._own = own
@@ -58,6 +59,8 @@ class TopicCopy:
         #: The copy; None before the first reading.
         self.topics: Catalogue | None = None
         self._stored: list[KeptRecord] | None = None
+        #: How often the node had the catalogue itself when it was read last.
+        self._lives = 0
         self._reading = asyncio.Lock()
         #: The reading that has not begun yet.
         self._next: asyncio.Task[None] | None = None
@@ -97,7 +100,8 @@ class TopicCopy:
         stored = await self._store.load(CATALOGUE_SHARD)
         if not self._own.may_answer and self._own.version != before:
             return False
-        if stored != self._stored:
+        # What it has changed itself since may be undone by now, and the rows as they were before.
+        if stored != self._stored or self._lives != self._own.lives:
             self._take_in(stored)
         return True
 
@@ -105,9 +109,13 @@ class TopicCopy:
         copy = self._make(self._ends)
         copy.recover(from_stored(key, value) for key, value in stored)
         copy.only_tell()
-        self.topics, self._stored = copy, stored
+        self.topics, self._stored, self._lives = copy, stored, self._own.lives
         if self._own.may_answer:
+            self._stored = (
+                None  # the node goes by its own, and by these only once they are read again
+            )
             return
+        self._access.read(copy.rights)
         changes = self._counts.read(copy.topics)
         for change in changes:
             if change.change == "deleted":

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
 from coterie_server.log.logger import get_logger
-from coterie_server.serving.catalogue_shard import CHANGES, CatalogueShard
+from coterie_server.serving.access_control import AccessControl, KnownTopics
+from coterie_server.serving.catalogue_shard import ABOUT_RIGHTS, CHANGES, CatalogueShard
 from coterie_server.serving.cluster import CATALOGUE_SHARD, TopicsVersion
 from coterie_server.serving.failures import failure
 from coterie_server.serving.other_nodes import LATEST, OtherNodes
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Mapping
 
     from coterie_server.net import Exchange
+    from coterie_server.security.records import Credentials
     from coterie_server.serving.cluster import Directory
     from coterie_server.serving.context import NodeContext
     from coterie_server.serving.peers import AskNode
@@ -60,7 +62,7 @@ class TopicService:
         groups: Groups,
         ask: AskNode,
     ) -> None:
-        self._store = context.store
+        self._context = context
         self._clock = context.clock
         self._ends = context.ends
         self._make = make
@@ -74,6 +76,7 @@ class TopicService:
             self._make_catalogue,
             counts=counts,
             on_change=self._changed,
+            on_rights_change=self._rights_changed,
             until_told=self._until_all_told,
         )
         self.copy = TopicCopy(context, self._make_catalogue, counts, self.catalogue, groups)
@@ -89,6 +92,15 @@ class TopicService:
         catalogue = self._make(ends)
         catalogue.nodes = self._directory
         return catalogue
+
+    def make_access_control(self) -> AccessControl | None:
+        """What screens requests, if rights are checked at all."""
+        context = self._context
+        if context.access.authorizer is None:
+            return None
+        known = KnownTopics(self.catalogue, self.copy, self._make(self._ends).config)
+        authorizer = context.access.authorizer
+        return AccessControl(authorizer, context.access, known, context.clock, context.turns)
 
     # -- what the others are told --------------------------------------------------------------
 
@@ -117,6 +129,11 @@ class TopicService:
     def _changed(self, changes: Mapping[str, str]) -> None:
         """Tell of topics that this node has changed, durably."""
         self._groups.topics_changed(changes)
+        if self._cluster.others:
+            self.announce()
+
+    def _rights_changed(self) -> None:
+        """Have the others read rights that this node has changed, durably."""
         if self._cluster.others:
             self.announce()
 
@@ -187,6 +204,13 @@ class TopicService:
             else:
                 return
 
+    async def begin_with(self, topics: Mapping[str, int], users: Credentials) -> None:
+        """Have topics, or raise `TopicRefusal`, and users; who has the catalogue stores users."""
+        for name, partitions in topics.items():
+            await self.ensure(name, partitions)
+        if users and self.catalogue.is_owned:
+            await self.catalogue.ensure_users(users)
+
     async def _ensure(self, name: str, partitions: int) -> None:
         if self.catalogue.is_owned:
             await self.catalogue.ensure(name, partitions)
@@ -249,7 +273,7 @@ class TopicService:
             self.catalogue.handle(exchange)
         elif isinstance(message, CHANGES):
             self._begin_answer(exchange, self._pass_on(exchange))
-        elif _names_topics(message):
+        elif _names_topics(message) or isinstance(message, ABOUT_RIGHTS):
             self._begin_answer(exchange, self._tell_topics(exchange))
         else:
             self._answer_from_copy(exchange)

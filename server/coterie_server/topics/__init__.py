@@ -1,8 +1,9 @@
-"""The core of the catalogue, without I/O: the topics and their numbers of partitions.
+"""The core of the catalogue, without I/O: the topics with their numbers of partitions, and rights.
 
 `catalogue` takes a request and begins a `step`.  One module for each request has its rules:
 `metadata`, `create_topics`, `create_partitions`, `delete_topics`, `list_offsets`, `fetch`,
-`produce`; `checks` says what keeps a topic from being made.  `topic_table` is what the catalogue
+`produce`, `acl_requests`, `user_requests`; `checks` says what keeps a topic from being made.
+`topic_table` and `Rights`, in the room `security`, are what the catalogue
 remembers, `records` what is stored of it, `ends` where partitions end that hold no records.
 """
 

@@ -11,15 +11,23 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from coterie_protocol.messages import (
+    AlterUserScramCredentialsRequest,
+    CreateAclsRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
+    DeleteAclsRequest,
     DeleteTopicsRequest,
+    DescribeAclsRequest,
+    DescribeUserScramCredentialsRequest,
     FetchRequest,
     ListOffsetsRequest,
     MetadataRequest,
     ProduceRequest,
 )
+from coterie_server.security.records import CredentialRecord
+from coterie_server.security.rights import Rights
 from coterie_server.step import Refusal
+from coterie_server.topics.acl_requests import create_acls, delete_acls, describe_acls
 from coterie_server.topics.checks import CLUSTER_METADATA, Quota, check_new_name
 from coterie_server.topics.create_partitions import create_partitions
 from coterie_server.topics.create_topics import create_topics
@@ -29,22 +37,31 @@ from coterie_server.topics.fetch import fetch
 from coterie_server.topics.list_offsets import list_offsets
 from coterie_server.topics.metadata import metadata
 from coterie_server.topics.produce import produce
+from coterie_server.topics.records import TopicRow
 from coterie_server.topics.step import Nodes, OneNode, Request, Step, TopicConfig, TopicIds
 from coterie_server.topics.topic_table import MetadataPartitions, TopicTable
+from coterie_server.topics.user_requests import alter_users, describe_users
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from uuid import UUID
 
+    from coterie_server.security.records import Credentials
     from coterie_server.step import Outcome
-    from coterie_server.topics.records import Record, TopicRow
+    from coterie_server.topics.records import Record, Row
 
 __all__ = ["Catalogue", "TopicRefusal"]
 
 #: Each returns the response, or `Later` or `HangUp` in its place.
 _RULES: Final[dict[type[Any], Callable[[Step, Request], Any]]] = {
+    AlterUserScramCredentialsRequest: alter_users,
+    CreateAclsRequest: create_acls,
     CreatePartitionsRequest: create_partitions,
     CreateTopicsRequest: create_topics,
+    DeleteAclsRequest: delete_acls,
     DeleteTopicsRequest: delete_topics,
+    DescribeAclsRequest: describe_acls,
+    DescribeUserScramCredentialsRequest: describe_users,
     FetchRequest: fetch,
     ListOffsetsRequest: list_offsets,
     MetadataRequest: metadata,
@@ -70,6 +87,8 @@ class Catalogue:
         self._ids = ids
         self._ends = ends or PartitionEnds()
         self._table = TopicTable()
+        #: The ACLs and users, to be shown and not to be changed.
+        self.rights = Rights()
         self._metadata_partitions = MetadataPartitions()
         #: The nodes that clients are told of.
         self.nodes: Nodes = nodes or OneNode(config.node_id)
@@ -84,11 +103,25 @@ class Catalogue:
         """The topics by name, to be shown and not to be changed."""
         return self._table.rows
 
-    def recover(self, rows: Iterable[TopicRow]) -> None:
+    @property
+    def config(self) -> TopicConfig:
+        """The settings that it goes by."""
+        return self._config
+
+    def name_of(self, topic_id: UUID) -> str | None:
+        """The name of the topic with an id."""
+        row = self._table.by_id(topic_id)
+        return None if row is None else row.name
+
+    def recover(self, rows: Iterable[Row]) -> None:
         """Forget everything and take up where the stored rows leave off."""
         self._table.clear()
+        self.rights.clear()
         for row in rows:
-            self._table.apply(row)
+            if isinstance(row, TopicRow):
+                self._table.apply(row)
+            else:
+                self.rights.apply(row)
 
     def only_tell(self) -> None:
         """Make no topics from now on because a client asks for them in Metadata."""
@@ -116,11 +149,21 @@ class Catalogue:
                 step.grow(name, partitions)
         return step.outcome
 
+    def ensure_users(self, users: Credentials, now_ms: int) -> Outcome[Record]:
+        """See to it that there are these users; those who are there keep their passwords."""
+        step = self._step(now_ms)
+        known = frozenset(self.rights.credentials)
+        for (user, mechanism), credential in users.items():
+            if user not in known:
+                step.change_rights(CredentialRecord(user, mechanism, credential))
+        return step.outcome
+
     def _step(self, now_ms: int) -> Step:
         return Step(
             self._config,
             self._ids,
             self._table,
+            self.rights,
             self._metadata_partitions,
             self._ends,
             self.nodes,

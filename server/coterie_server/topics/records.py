@@ -13,8 +13,10 @@ from typing import Final
 from coterie_protocol import decode, encode
 from coterie_protocol.schema import INT32, INT64, STRING, UUID, field
 from coterie_protocol.schema import struct as structure
+from coterie_server.security import records as rights
+from coterie_server.security.records import AclRecord, CredentialRecord
 
-__all__ = ["Gone", "Record", "TopicRow", "from_stored", "to_stored"]
+__all__ = ["Gone", "Record", "Row", "TopicRow", "from_stored", "to_stored"]
 
 
 @structure(versions="0")
@@ -37,26 +39,33 @@ class Gone:
     name: str
 
 
-Record = TopicRow | Gone
+#: What is stored.
+Row = TopicRow | AclRecord | CredentialRecord
+#: What becomes of a row.
+Record = Row | Gone
 
-#: In front of every key, so that the catalogue can come to hold more than topics.
+#: In front of the keys of topics; those of rights begin otherwise.
 _TOPIC: Final = b"\x01"
 #: In front of every value; a row of any other version is refused.
 _ROW_VERSION: Final = 0
 
 
 def to_stored(record: Record) -> tuple[bytes, bytes | None]:
-    """The key and value under which a record is stored; the value is None if the topic is gone."""
+    """The key and value under which a record is stored; the value is None if it is gone."""
+    if isinstance(record, AclRecord | CredentialRecord):
+        return rights.to_stored(record)
     key = _TOPIC + record.name.encode()
     if isinstance(record, Gone):
         return key, None
     return key, bytes((_ROW_VERSION,)) + encode(record, _ROW_VERSION)
 
 
-def from_stored(key: bytes, value: bytes) -> TopicRow:
+def from_stored(key: bytes, value: bytes) -> Row:
     """The row stored under a key."""
+    if key[:1] in (rights.ACL_KEY, rights.CREDENTIAL_KEY):
+        return rights.from_stored(key, value)
     if key[:1] != _TOPIC:
-        raise ValueError(f"{key!r} is not the key of a topic")
+        raise ValueError(f"{key[:1]!r} begins the key of no row that is known")
     if value[0] != _ROW_VERSION:
         raise ValueError(f"a row in version {value[0]}, which is not known")
     return decode(TopicRow, _ROW_VERSION, value[1:])

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from coterie_server.address import Address
+    from coterie_server.security.records import AclRecord, CredentialRecord
+    from coterie_server.security.rights import Rights
     from coterie_server.topics.ends import PartitionEnds
     from coterie_server.topics.topic_table import MetadataPartitions, TopicTable
 
@@ -80,6 +82,11 @@ class TopicConfig:
     max_topics: int = 100_000
     #: How many partitions all topics may have together.
     max_partitions_in_all: int = 1_000_000
+    #: Whether ACLs are looked at; without, they can't be changed either.
+    has_authorizer: bool = False
+    max_acls: int = 10_000
+    #: How many users may have passwords here.
+    max_users: int = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +107,14 @@ class HangUp:
 class Step(step.Step[Record]):
     """A step that is being taken, at one moment, for one request."""
 
-    __slots__ = ("config", "ends", "ids", "metadata_partitions", "nodes", "table")
+    __slots__ = ("config", "ends", "ids", "metadata_partitions", "nodes", "rights", "table")
 
     def __init__(
         self,
         config: TopicConfig,
         ids: TopicIds,
         table: TopicTable,
+        rights: Rights,
         metadata_partitions: MetadataPartitions,
         ends: PartitionEnds,
         nodes: Nodes,
@@ -117,6 +125,7 @@ class Step(step.Step[Record]):
         self.config = config
         self.ids = ids
         self.table = table
+        self.rights = rights
         self.metadata_partitions = metadata_partitions
         self.ends = ends
         self.nodes = nodes
@@ -149,11 +158,16 @@ class Step(step.Step[Record]):
         """Take a topic away."""
         self._save(Gone(name), "deleted", self.table.counts[name], 0)
 
+    def change_rights(self, record: AclRecord | CredentialRecord) -> None:
+        """Add or take away an ACL or a credential."""
+        self.rights.apply(record)
+        self.outcome.records.append(record)
+
     def hit_topic_limit(self, setting: str, limit: int, name: str) -> None:
         """Note that a limit kept a topic from being made or from growing."""
         self.hit_limit(setting, limit, f"topic {name[:_SHOWN_MAX]}")
 
-    def _save(self, record: Record, change: str, before: int, partitions: int) -> None:
+    def _save(self, record: TopicRow | Gone, change: str, before: int, partitions: int) -> None:
         self.table.apply(record)
         self.outcome.records.append(record)
         self.event(

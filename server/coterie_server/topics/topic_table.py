@@ -6,7 +6,7 @@ import uuid
 from typing import TYPE_CHECKING, Final
 
 from coterie_protocol.messages import MetadataResponsePartition
-from coterie_server.topics.records import Gone, Record, TopicRow
+from coterie_server.topics.records import Gone, TopicRow
 from coterie_server.turns import AT_ONCE
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class TopicTable:
         self._names: dict[uuid.UUID, str] = {}
         self._lookalikes: dict[str, list[str]] = {}
 
-    def apply(self, record: Record) -> None:
+    def apply(self, record: TopicRow | Gone) -> None:
         """Put a row in place or take it away."""
         before = self.rows.get(record.name)
         if before is not None:

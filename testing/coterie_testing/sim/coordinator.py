@@ -16,6 +16,7 @@ from coterie_server.address import Address
 from coterie_server.config.assembly import catalogue_config, connection_limits, group_config
 from coterie_server.config.settings import Settings
 from coterie_server.net import Connection, Endpoint, Exchange, Registry
+from coterie_server.net.fast_path import Sender
 from coterie_server.serving.clock import Clock
 from coterie_server.serving.node import Node, NodeOptions
 from coterie_server.storage import StoreError
@@ -200,7 +201,7 @@ class SimulatedCoordinator:
         self.node = None
 
     def stop(self) -> None:
-        """Have it give its shards up and end, as SIGTERM does."""
+        """Have it hand its shards over and end, as SIGTERM does."""
         process, node = self.process, self.node
         if process is not None and node is not None and process.is_alive and not self._stopping:
             self._stopping = True
@@ -208,6 +209,7 @@ class SimulatedCoordinator:
 
     async def _stop(self, process: Process, node: Node) -> None:
         try:
+            await node.leave()
             await node.stop()
         except StoreError:
             pass  # its leases run out
@@ -274,8 +276,8 @@ class SimulatedCoordinator:
             return DatabaseStore(self.disk, process)
         return DiskStore(self.disk, process)
 
-    def _hear(self, message: HeartbeatRequest) -> HeartbeatResponse | None:
-        answer = self.node.try_heartbeat(message) if self.node is not None else None
+    def _hear(self, message: HeartbeatRequest, sender: Sender) -> HeartbeatResponse | None:
+        answer = self.node.try_heartbeat(message, sender) if self.node is not None else None
         if self.requests is not None:
             self.requests.heartbeat_answered(message, answer)
         return answer

@@ -206,12 +206,17 @@ class Process(_Loop):
             self.errors.append(context)
 
     async def create_connection(  # type: ignore[override]  # what is asked for here, and no more
-        self, protocol_factory: MakeProtocol, host: str, port: int
+        self,
+        protocol_factory: MakeProtocol,
+        host: str,
+        port: int,
+        *,
+        ssl: ssl.SSLContext | None = None,
     ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
         """Connect to an address in its network."""
         if self.dial is None:
             raise OSError(f"{self.name} is in no network")
-        transport = await self.dial(protocol_factory, NodeAddress(host, port), None)
+        transport = await self.dial(protocol_factory, NodeAddress(host, port), ssl)
         return transport, transport.get_protocol()
 
     def get_debug(self) -> bool:

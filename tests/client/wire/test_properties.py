@@ -8,6 +8,7 @@ import json
 import ssl
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -215,6 +216,15 @@ def test_pem_text_whose_lines_a_file_of_properties_has_joined(pems: dict[str, Pa
         ),
         (
             {
+                "security.protocol": "SASL_SSL",
+                "sasl.mechanism": "OAUTHBEARER",
+                "sasl.jaas.config": f"{BEARER} required unsecuredLoginStringClaim_sub=ann"
+                " unsecuredLoginLifetimeSeconds=soon;",
+            },
+            "unsecuredLoginLifetimeSeconds must be a whole number",
+        ),
+        (
+            {
                 "security.protocol": "SSL",
                 "ssl.truststore.location": "trust.jks",
                 "ssl.truststore.type": "JKS",
@@ -304,7 +314,7 @@ def test_token_in_a_file_is_read_each_time(tmp_path: Path) -> None:
 def test_file_without_a_token_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "token"
     path.write_bytes(content)
-    with pytest.raises(ConfigurationError):
+    with pytest.raises(ConnectionFailedError, match=r"holds no bearer token|can't be read"):
         TokenFile(path)()
 
 
@@ -337,16 +347,38 @@ class AuthorizationServer(http.server.BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-@pytest.fixture
-def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Give the URL of a server that gives tokens."""
-    monkeypatch.setattr(AuthorizationServer, "answer", AuthorizationServer.answer)
+@contextmanager
+def authorization_server(tls: ssl.SSLContext | None = None) -> Iterator[str]:
+    """The URL of a server that gives tokens."""
     with http.server.HTTPServer(("127.0.0.1", 0), AuthorizationServer) as server:
+        if tls is not None:
+            server.socket = tls.wrap_socket(server.socket, server_side=True)
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/oauth/token?tenant=1"
+        scheme = "http" if tls is None else "https"
+        yield f"{scheme}://127.0.0.1:{server.server_port}/oauth/token?tenant=1"
         server.shutdown()
         thread.join()
+
+
+@pytest.fixture
+def endpoint() -> Iterator[str]:
+    """Give the URL of a server that gives tokens."""
+    with authorization_server() as url:
+        yield url
+
+
+def test_authorization_server_is_trusted_as_the_module_says(tmp_path: Path) -> None:
+    authority, context = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    client = f'clientId="id" clientSecret="{SECRET}"'
+    trusting = f'{client} ssl.truststore.location="{tmp_path / "ca.pem"}"'
+    with authorization_server(context) as url:
+        given = bearer_of(trusting, sasl_oauthbearer_token_endpoint_url=url)
+        assert given.token() == "given"
+        with pytest.raises(ConnectionFailedError, match="does not answer"):
+            bearer_of(client, sasl_oauthbearer_token_endpoint_url=url).token()
 
 
 def test_token_of_an_authorization_server(endpoint: str) -> None:
@@ -427,6 +459,7 @@ def test_environment(variables: dict[str, str], found: Security) -> None:
         ({"TLS": "maybe"}, "COTERIE_TLS must be true or false"),
         ({"USER": "ann"}, "the password of ann must be given"),
         ({"MECHANISM": "OAUTHBEARER"}, "a token must be given"),
+        ({"MECHANISM": "SCRAM-SHA-256"}, "a user must be given along with SCRAM-SHA-256"),
         ({"MECHANISM": "OAUTHBEARER", "USER": "ann"}, "a user must not be given"),
         ({"KEY_FILE": "k"}, "must be given along with its certificate"),
     ],

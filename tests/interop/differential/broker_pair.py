@@ -17,6 +17,7 @@ from tests.interop.differential.differences import Difference
 from tests.interop.differential.scenario import SCENARIOS, Scenario, Setup
 from tests.interop.differential.script import Address, Script
 from tests.interop.differential.transcript import Transcript
+from tests.interop.differential.users import LISTENER, SECURITY
 from tests.interop.kafka_broker import KafkaBroker
 
 __all__ = ["SHARED_TOPIC", "BrokerPair", "ScenarioRunner", "Transcripts"]
@@ -44,7 +45,9 @@ _NARROW: Final[_Settings] = {
     "group.min.session.timeout.ms": 100,
     "num.partitions": 2,
 }
+_GUARDED: Final[_Settings] = {**_USUAL, "auto.create.topics.enable": True, **SECURITY}
 _SETTINGS: Final[Mapping[Setup, _Settings]] = {
+    Setup.GUARDED: _GUARDED,
     Setup.USUAL: _USUAL,
     Setup.NARROW: _NARROW,
     Setup.RESTART: _USUAL,
@@ -82,10 +85,21 @@ class BrokerPair:
         self.close()
         self._set_kafka(_SETTINGS[setup])
         self._coterie.settings = dict(_SETTINGS[setup])
+        self._coterie.has_users = setup is Setup.GUARDED
         asyncio.run(self._start())
 
     def _set_kafka(self, settings: _Settings) -> None:
-        self._kafka = KafkaBroker(self._folder / "kafka", settings, self._kafka.port)
+        listeners = {LISTENER: "SASL_PLAINTEXT"} if settings is _GUARDED else {}
+        self._kafka = KafkaBroker(
+            self._folder / "kafka", settings, self._kafka.port, listeners=listeners
+        )
+
+    def _addresses_for(self, scenarios: Sequence[Scenario]) -> tuple[Address, Address]:
+        """Where scenarios, all of one setup, are played."""
+        if not any(each.setup is Setup.GUARDED for each in scenarios):
+            return self.addresses
+        host, port = self._kafka.address_of(LISTENER).split(":")
+        return (host, int(port)), (_HOST, self._coterie.users_port)
 
     async def _start(self) -> None:
         kafka, coterie = self.addresses
@@ -111,7 +125,7 @@ class BrokerPair:
         return asyncio.run(self._play(scenarios))
 
     async def _play(self, scenarios: Sequence[Scenario]) -> dict[str, Transcripts]:
-        kafka, coterie = self.addresses
+        kafka, coterie = self._addresses_for(scenarios)
         theirs, ours = await asyncio.gather(
             _Batch(kafka, self._restart_kafka).play(scenarios),
             _Batch(coterie, self._restart_coterie).play(scenarios),
@@ -153,7 +167,8 @@ class _Batch:
         return {each.name: t for each, t in zip(scenarios, transcripts, strict=True)}
 
     async def _perform(self, scenario: Scenario) -> Transcript:
-        script = Script(scenario.name, self.address, shared_topic=SHARED_TOPIC)
+        has_users = scenario.setup is Setup.GUARDED
+        script = Script(scenario.name, self.address, shared_topic=SHARED_TOPIC, has_users=has_users)
         script.at_restart = self._await_restart
         try:
             async with asyncio.timeout(_SCENARIO_S):

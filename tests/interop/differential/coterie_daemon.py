@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from tests.interop.differential.users import LISTENER
 from tests.interop.kafka_broker import free_port
 
 __all__ = ["CoterieDaemon", "DaemonError"]
@@ -32,6 +34,9 @@ class CoterieDaemon:
         """Choose a port; nothing is started yet."""
         self.port = free_port()
         self.settings = dict(settings)
+        #: Whether there is a second listener, on which users log in.
+        self.has_users = False
+        self.users_port = free_port()
         self._data_dir = data_dir
         self._log_path = data_dir.with_name(f"{data_dir.name}.log")
         self._process: subprocess.Popen[bytes] | None = None
@@ -39,13 +44,20 @@ class CoterieDaemon:
     def start(self) -> None:
         """Start it and wait until it says that it is ready."""
         self._data_dir.mkdir(parents=True, exist_ok=True)
+        settings = {key: _text(value) for key, value in self.settings.items()} | self._listeners()
+        # Passwords are taken from files alone.
+        secrets = {key: settings.pop(key) for key in list(settings) if "jaas" in key}
+        config = self._data_dir.with_name(f"{self._data_dir.name}.toml")
+        config.write_text(
+            "".join(f"{json.dumps(k)} = {json.dumps(v)}\n" for k, v in secrets.items())
+        )
         command = [
             str(Path(sys.executable).with_name("coterie")),
             "serve",
-            *("--listen", f"{_HOST}:{self.port}"),
+            *("--config", str(config)),
             *("--http", "off"),
             *("--data-dir", str(self._data_dir)),
-            *(f"--set={key}={_text(value)}" for key, value in self.settings.items()),
+            *(f"--set={key}={value}" for key, value in settings.items()),
         ]
         # No settings of a developer's own daemon.
         environ = {k: v for k, v in os.environ.items() if not k.startswith("COTERIE_")}
@@ -62,6 +74,15 @@ class CoterieDaemon:
         except BaseException:
             self.kill()
             raise
+
+    def _listeners(self) -> dict[str, str]:
+        listeners = {"PLAINTEXT": self.port}
+        if self.has_users:
+            listeners[LISTENER] = self.users_port
+        return {
+            "listeners": ",".join(f"{name}://{_HOST}:{port}" for name, port in listeners.items()),
+            "listener.security.protocol.map": (f"PLAINTEXT:PLAINTEXT,{LISTENER}:SASL_PLAINTEXT"),
+        }
 
     def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
         deadline = time.monotonic() + _START_TIMEOUT_S

@@ -132,9 +132,20 @@ VERSIONS = _difference(
     "The versions before Kafka 4's are kept for old clients, and APIs that need records or a "
     "cluster are not offered.",
 )
-NO_AUTHENTICATION = _difference(
-    "no-authentication",
-    "The server does not authenticate its clients, and says so to those that try.",
+_difference(
+    "logging-in",
+    "A guess at a user's name or password is to tell as little, and to cost as much, as it can.",
+    not_shown="the scenarios' listeners let everyone in; the tests of logging in have Kafka's "
+    "states and requests in a table",
+)
+REFUSALS = _difference(
+    "refusals-say-what-is-refused",
+    "A client that is refused learns what was refused, and nothing of the server's insides.",
+)
+VALID_ACLS = _difference(
+    "acls-that-match-nothing",
+    "An ACL that can match no client, such as one for the host `10.*`, is a mistake that would go "
+    "unnoticed, and if it denies something, that would be allowed.",
 )
 TURNED_AWAY = _difference(
     "who-is-turned-away-is-not-awaited",
@@ -148,8 +159,8 @@ PENDING_KEPT = _difference(
 )
 LEADER_EPOCHS = _difference(
     "leader-epochs-stay",
-    "There is one node and nothing to replicate, so a partition's leader never changes, not even "
-    "by a restart.",
+    "There is nothing to replicate, and any node can stand in for the leader of any partition, so "
+    "what a leader epoch would tell clients never changes.",
 )
 BOUNDS = _difference(
     "bounds",

@@ -29,6 +29,8 @@ class Setup(Enum):
     groups may have two members at most."""
     SWEPT = "swept"
     """As usual; expired offsets and groups are looked for all the time."""
+    GUARDED = "guarded"
+    """With automatic topics; clients log in by their names, and ACLs say what they may do."""
 
 
 @dataclass(frozen=True, slots=True)

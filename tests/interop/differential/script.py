@@ -26,6 +26,7 @@ from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
 from tests.interop.differential.differences import Difference
 from tests.interop.differential.transcript import Declared, Names, Step, Transcript
+from tests.interop.differential.users import USERS, log_in
 from tests.interop.differential.wire import CLOSED, Connection, api_of
 
 __all__ = ["ANSWER_S", "SETTLE_S", "Address", "Exchange", "Reply", "Script", "ScriptError"]
@@ -127,12 +128,18 @@ class Exchange:
 class Script:
     """One scenario with one broker."""
 
-    def __init__(self, name: str, address: Address, *, shared_topic: str) -> None:
-        """Prepare a scenario called `name` for the broker at an address."""
+    def __init__(
+        self, name: str, address: Address, *, shared_topic: str, has_users: bool = False
+    ) -> None:
+        """Prepare a scenario called `name` for the broker at an address.
+
+        With users, clients that are called as one of them log in.
+        """
         self.group = name
         self.topic = shared_topic
         self.transcript = Transcript(Names(address[1]))
         self._address = address
+        self._has_users = has_users
         self._connections: list[Connection] = []
         self._speakers: dict[str, Connection] = {}
         #: Set by the code that restarts the broker under running scenarios.
@@ -144,6 +151,8 @@ class Script:
         """Open one more connection."""
         connection = await Connection.open(*self._address, client_id)
         self._connections.append(connection)
+        if self._has_users and client_id in USERS:
+            await log_in(connection, client_id)
         return connection
 
     async def close(self) -> None:

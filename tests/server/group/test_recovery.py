@@ -470,8 +470,8 @@ def test_a_row_reads_back_as_it_was_stored(row: StoredRow) -> None:
 def test_row_of_a_later_version_is_refused(row: StoredRow) -> None:
     key, value = to_stored(row)
     assert value is not None
-    with pytest.raises(ValueError, match="a row in version 3, which is not known"):
-        from_stored(key, b"\x03" + value[1:])
+    with pytest.raises(ValueError, match="a row in version 4, which is not known"):
+        from_stored(key, b"\x04" + value[1:])
 
 
 def test_a_row_that_is_gone_has_the_key_under_which_it_was_stored() -> None:

@@ -42,7 +42,7 @@ class Node:
         #: What fails when the node is asked for a group or a rebalance.
         self.fault: Exception | None = None
 
-    def shard_of(self, _group_id: str) -> Any:
+    def group_shard(self, _group_id: str) -> Any:
         """It has all shards."""
         return SimpleNamespace(
             shard=0, is_owned=True, is_served=True, taken_over_ms=self.taken_over_ms

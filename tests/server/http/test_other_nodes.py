@@ -61,13 +61,13 @@ def node(world: WatchedWorld, other: Other) -> Node:
     entry = NodeEntry("node-2", note.to_bytes(), 1000)
     node.cluster.look(Survey((entry,), (Lease(5, Fence(0, 1), "node-2", 1000),)), [])
 
-    def shard_of(group_id: str) -> Any:
+    def group_shard(group_id: str) -> Any:
         mine = group_id.startswith("m")
         return SimpleNamespace(
             shard=0 if mine else 5, is_owned=mine, is_served=mine, taken_over_ms=node.taken_over_ms
         )
 
-    node.shard_of = shard_of  # type: ignore[method-assign, assignment]
+    node.group_shard = group_shard  # type: ignore[method-assign, assignment]
     return node
 
 

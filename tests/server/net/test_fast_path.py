@@ -10,8 +10,10 @@ from coterie_protocol import ApiKey
 from coterie_protocol.messages import HeartbeatRequest, HeartbeatResponse
 from coterie_server.net import CloseReason
 from coterie_server.net.connection import Connection
+from coterie_server.net.fast_path import Sender
 from coterie_server.net.limits import Limits
 from coterie_server.net.registry import Registry
+from coterie_server.security import ANONYMOUS
 from tests.server.net.doubles import (
     ENDPOINT,
     Clock,
@@ -30,8 +32,9 @@ class ScriptedAnswer:
         self.answer: HeartbeatResponse | Exception | None = ok(1)
         self.asked: list[HeartbeatRequest] = []
 
-    def __call__(self, message: HeartbeatRequest) -> HeartbeatResponse | None:
+    def __call__(self, message: HeartbeatRequest, sender: Sender) -> HeartbeatResponse | None:
         """Answer, or not."""
+        assert sender.principal is ANONYMOUS
         self.asked.append(message)
         if isinstance(self.answer, Exception):
             raise self.answer

@@ -10,12 +10,9 @@ from coterie_protocol.error_codes import ErrorCode
 from coterie_server.address import Address
 from coterie_server.serving.cluster import Neighbour
 from coterie_server.serving.discovery import (
-    NOT_SERVED,
     HttpAddresses,
     api_versions,
-    authenticate,
     find_coordinator,
-    handshake,
 )
 
 HERE = Address("host", 9092)
@@ -31,12 +28,11 @@ def software(name: str, version: str = "1.0") -> m.ApiVersionsRequest:
     return m.ApiVersionsRequest(client_software_name=name, client_software_version=version)
 
 
-def test_api_versions_lists_every_api_and_version_that_is_served() -> None:
+def test_api_versions_lists_every_api_and_version() -> None:
     """Produce too, by which librdkafka judges what a broker can do."""
     answer = api_versions(m.ApiVersionsRequest(), 0)
     told = {key.api_key: (key.min_version, key.max_version) for key in answer.api_keys}
-    served = {api: v for api, v in API_VERSIONS.items() if api not in NOT_SERVED}
-    assert told == {api: (v.first, v.last) for api, v in served.items()}
+    assert told == {api: (v.first, v.last) for api, v in API_VERSIONS.items()}
 
 
 @pytest.mark.parametrize("name", ["", "-kafka", "kafka-", "my client", "\N{SNOWMAN}"])
@@ -114,12 +110,3 @@ def test_transactions_have_no_coordinator_here(version: int) -> None:
     found = answer.coordinators[0] if version >= 4 else answer
     assert (found.error_code, found.node_id) == (ErrorCode.INVALID_REQUEST, -1)
     assert "consumer groups" in (found.error_message or "")
-
-
-def test_no_client_authenticates_here() -> None:
-    assert handshake(m.SaslHandshakeRequest(mechanism="PLAIN")).error_code == (
-        ErrorCode.ILLEGAL_SASL_STATE
-    )
-    assert authenticate(m.SaslAuthenticateRequest(auth_bytes=b"")).error_code == (
-        ErrorCode.ILLEGAL_SASL_STATE
-    )

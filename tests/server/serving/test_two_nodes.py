@@ -28,6 +28,7 @@ from coterie_server.address import Address
 from coterie_server.config.assembly import RandomIds, catalogue_config, group_config
 from coterie_server.config.settings import Settings
 from coterie_server.net import Exchange
+from coterie_server.security import ANONYMOUS
 from coterie_server.serving.clock import Clock
 from coterie_server.serving.cluster import NodeNote
 from coterie_server.serving.node import Node, NodeOptions
@@ -156,6 +157,7 @@ class Request:
 
     client_id = "c"
     host = "/127.0.0.1"
+    principal = ANONYMOUS
     abandoned = False
     connected_ms = 2**60
     advertised = Address("clients", 9092)

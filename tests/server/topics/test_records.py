@@ -54,5 +54,5 @@ def test_row_of_another_version_is_refused() -> None:
 
 
 def test_foreign_key_is_refused() -> None:
-    with pytest.raises(ValueError, match="not the key of a topic"):
-        from_stored(b"\x02orders", b"\x00")
+    with pytest.raises(ValueError, match="begins the key of no row"):
+        from_stored(b"\x09orders", b"\x00")

@@ -10,7 +10,7 @@ from coterie_protocol.journal import Event
 from coterie_server.group import GroupState, OffsetRow, StoredRow
 from coterie_server.group.records import GroupRow
 from coterie_server.storage.offset_bundles import OffsetBundles
-from coterie_server.topics import from_stored
+from coterie_server.topics import TopicRow, from_stored
 from coterie_testing.sim.coordinator import SimulatedCoordinator
 from coterie_testing.sim.system import GROUP, System, SystemOptions
 from coterie_testing.virtual import Database
@@ -131,7 +131,8 @@ class Several:
     def stored_partitions(self, topic: str) -> int:
         """How many partitions a topic has, as it is in the database."""
         rows = (from_stored(key, value) for key, value in self._content.get(-1, {}).items())
-        return next((row.partitions for row in rows if row.name == topic), 0)
+        topics = (row for row in rows if isinstance(row, TopicRow))
+        return next((row.partitions for row in topics if row.name == topic), 0)
 
     def stored_offsets(self, topic: str) -> int:
         """How many offsets of a topic the group has, as it is in the database."""

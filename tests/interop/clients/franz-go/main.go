@@ -14,6 +14,10 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/oauth"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
 const pollFor = 50 * time.Millisecond
@@ -93,10 +97,31 @@ func (m *member) configuration() []kgo.Opt {
 		kgo.OnPartitionsRevoked(m.tell("revoked", false)),
 		kgo.OnPartitionsLost(m.tell("lost", false)),
 	}
+	if mechanism := login(); mechanism != nil {
+		options = append(options, kgo.SASL(mechanism))
+	}
 	if instance, given := m.options["instance"]; given {
 		options = append(options, kgo.InstanceID(instance))
 	}
 	return options
+}
+
+// login says how to log in, if the member has to: MECHANISM USER PASSWORD.
+func login() sasl.Mechanism {
+	words := strings.Fields(os.Getenv("MEMBER_LOGIN"))
+	if len(words) == 0 {
+		return nil
+	}
+	switch words[0] {
+	case "PLAIN":
+		return plain.Auth{User: words[1], Pass: words[2]}.AsMechanism()
+	case "SCRAM-SHA-256":
+		return scram.Auth{User: words[1], Pass: words[2]}.AsSha256Mechanism()
+	case "SCRAM-SHA-512":
+		return scram.Auth{User: words[1], Pass: words[2]}.AsSha512Mechanism()
+	default:
+		return oauth.Auth{Token: words[2]}.AsMechanism()
+	}
 }
 
 func (m *member) milliseconds(name string) time.Duration {

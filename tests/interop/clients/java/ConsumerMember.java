@@ -63,10 +63,37 @@ public final class ConsumerMember {
         // By default it forgets all topics while its only broker is away, and its leader joins
         // again because they seem to have changed.
         values.put("metadata.recovery.strategy", options.getOrDefault("recovery", "none"));
+        login(values);
         if (options.containsKey("instance")) {
             values.put("group.instance.id", options.get("instance"));
         }
         return values;
+    }
+
+    /** How to log in, if it has to: MECHANISM USER PASSWORD, or a file with a token. */
+    private static void login(Properties values) {
+        String login = System.getenv("MEMBER_LOGIN");
+        if (login == null) {
+            return;
+        }
+        String[] words = login.split(" ");
+        values.put("security.protocol", "SASL_PLAINTEXT");
+        values.put("sasl.mechanism", words[0]);
+        if (words[0].equals("OAUTHBEARER")) {
+            String url = "file://" + words[2];
+            System.setProperty("org.apache.kafka.sasl.oauthbearer.allowed.urls", url);
+            System.setProperty("org.apache.kafka.sasl.oauthbearer.allowed.files", words[2]);
+            values.put("sasl.oauthbearer.token.endpoint.url", url);
+            values.put("sasl.login.callback.handler.class",
+                "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler");
+            values.put("sasl.jaas.config",
+                "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;");
+            return;
+        }
+        String module = words[0].equals("PLAIN") ? "plain.Plain" : "scram.Scram";
+        values.put("sasl.jaas.config", String.format(
+            "org.apache.kafka.common.security.%sLoginModule required username=\"%s\" password=\"%s\";",
+            module, words[1], words[2]));
     }
 
     private void run() {

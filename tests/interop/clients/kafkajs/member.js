@@ -18,7 +18,11 @@ const options = Object.fromEntries(
   ]),
 );
 
+// How to log in, if it has to: MECHANISM USER PASSWORD.
+const [mechanism, username, password] = (process.env.MEMBER_LOGIN ?? '').split(' ');
+
 const kafka = new Kafka({
+  sasl: mechanism ? { mechanism: mechanism.toLowerCase(), username, password } : undefined,
   clientId: options.client,
   brokers: [options.bootstrap],
   logLevel: logLevel.ERROR,

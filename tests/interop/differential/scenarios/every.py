@@ -1,6 +1,7 @@
 """All scenarios: importing this module registers them."""
 
 from tests.interop.differential.scenarios import (
+    access,
     delays,
     describing,
     discovery,
@@ -18,6 +19,7 @@ from tests.interop.differential.scenarios import (
 )
 
 __all__ = [
+    "access",
     "delays",
     "describing",
     "discovery",
