@@ -208,7 +208,17 @@ class TopicService:
         """Have topics, or raise `TopicRefusal`, and users; who has the catalogue stores users."""
         for name, partitions in topics.items():
             await self.ensure(name, partitions)
-        if users and self.catalogue.is_owned:
+        if users:
+            await self._begin_with_users(users)
+
+    async def _begin_with_users(self, users: Credentials) -> None:
+        # Of nodes that start together, one gets the catalogue, maybe a moment later.
+        give_up_s = asyncio.get_running_loop().time() + _PATIENCE_S
+        while self.catalogue.core is None and self._cluster.owner_of(CATALOGUE_SHARD) is None:
+            if asyncio.get_running_loop().time() >= give_up_s:
+                raise StoreError("the first users can't be stored: no node has the topics")
+            await self._looked.wait()
+        if self.catalogue.core is not None:
             await self.catalogue.ensure_users(users)
 
     async def _ensure(self, name: str, partitions: int) -> None:
