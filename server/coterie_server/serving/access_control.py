@@ -20,6 +20,7 @@ from coterie_server.security.screening import (
     Refused,
     screen,
 )
+from coterie_server.serving.catalogue_shard import CHANGES
 from coterie_server.storage import StoreError
 from coterie_server.turns import Unfinished
 
@@ -70,7 +71,7 @@ class KnownTopics:
         return self._own.may_answer
 
     async def refresh(self) -> None:
-        """Know all topics that any client was told of."""
+        """Know all topics that any client was told of, and the rights that go with them."""
         if not self._own.may_answer:
             await self._copy.refresh()
 
@@ -131,10 +132,19 @@ class AccessControl:
                 route(exchange)
             elif not self._access.is_known:
                 exchange.close("who may do what can't be read just now")
+            elif isinstance(exchange.message, CHANGES) and not self._topics.is_certain:
+                # The owner of the catalogue carries out whatever it is passed.  If this node can't
+                # reach the store, it has not heard which rights were taken away since.
+                self._begin_look(exchange, route)
             else:
                 self._screen(exchange, route, is_certain=self._topics.is_certain)
 
         return handle
+
+    def _begin_look(self, exchange: Exchange, route: Route) -> None:
+        task = asyncio.get_running_loop().create_task(self._look_again(exchange, route))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def _screen(self, exchange: Exchange, route: Route, *, is_certain: bool) -> None:
         asking = Asking(
@@ -165,9 +175,7 @@ class AccessControl:
                 self._audit.asked(exchange.principal, exchange.host, exchange.message)
             route(exchange)
         elif verdict is LOOK_AGAIN:
-            task = asyncio.get_running_loop().create_task(self._look_again(exchange, route))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._begin_look(exchange, route)
         elif isinstance(verdict, Refused):
             exchange.reply(verdict.answer)
         elif isinstance(verdict, Narrowed):
@@ -175,7 +183,7 @@ class AccessControl:
             route(exchange)
 
     async def _look_again(self, exchange: Exchange, route: Route) -> None:
-        """Screen a request when this node knows all topics."""
+        """Screen a request when this node knows all topics, and all rights."""
         try:
             await self._topics.refresh()
             self._screen(exchange, route, is_certain=True)

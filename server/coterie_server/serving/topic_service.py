@@ -281,7 +281,7 @@ class TopicService:
                 return
         if self.catalogue.is_served or self.copy.topics is None:
             self.catalogue.handle(exchange)
-        elif isinstance(message, CHANGES):
+        elif isinstance(message, CHANGES) and not self._refuses_deletion(message):
             self._begin_answer(exchange, self._pass_on(exchange))
         elif _names_topics(message) or isinstance(message, ABOUT_RIGHTS):
             self._begin_answer(exchange, self._tell_topics(exchange))
@@ -320,6 +320,12 @@ class TopicService:
             exchange.reply(failure(message, exchange.version, error))
         else:
             exchange.close("topics can't be told just now")
+
+    def _refuses_deletion(self, message: Any) -> bool:  # noqa: ANN401  # any request
+        """Whether this node deletes no topics; no client's right to delete has been asked then."""
+        copy = self.copy.topics
+        is_off = copy is not None and not copy.config.delete_enabled
+        return is_off and isinstance(message, m.DeleteTopicsRequest)
 
     def _answer_from_copy(self, exchange: Exchange) -> None:
         if self.copy.topics is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final, cast
@@ -34,6 +35,7 @@ from coterie_server.serving.clock import Clock
 from coterie_server.serving.cluster import CATALOGUE_SHARD, NodeNote
 from coterie_server.serving.node import Node, NodeOptions
 from coterie_server.serving.peers import PeerError
+from coterie_server.storage import StoreError
 from coterie_server.topics import Catalogue
 from coterie_server.turns import Unfinished, begin
 from coterie_testing.virtual import Disk, Process, Scheduler
@@ -97,15 +99,15 @@ def whole(message: Any) -> Any:
 class Machine:
     """One node."""
 
-    def __init__(self, world: World, node_id: int) -> None:
-        self.world, self.node_id = world, node_id
+    def __init__(self, world: World, node_id: int, settings: Settings = SETTINGS) -> None:
+        self.world, self.node_id, self.settings = world, node_id, settings
         self.process = Process(world.scheduler, f"node-{node_id}")
         self.access = Access(access_config(SETTINGS))
         self.node: Node | None = None
         self.process.create_task(self._serve())
 
     async def _serve(self) -> None:
-        store = DiskStore(self.world.disk, self.process)
+        self.store = store = DiskStore(self.world.disk, self.process)
         await store.open()
         now_ns = lambda: round(self.world.scheduler.now_s * 1e9)  # noqa: E731  # as a clock
         options = NodeOptions(
@@ -116,7 +118,7 @@ class Machine:
             look_every_ms=100,
             access=self.access,
         )
-        catalogue = catalogue_config(SETTINGS, options)
+        catalogue = catalogue_config(self.settings, options)
         node = Node(
             options,
             group_config(SETTINGS),
@@ -141,6 +143,15 @@ class Machine:
             while asked.answer is None and not asked.closed:  # noqa: ASYNC110  # of another loop
                 await asyncio.sleep(0.001)
         return asked.answer
+
+    def cut_off(self) -> None:
+        """Let the node reach the store no longer, while it reaches the other nodes."""
+
+        async def fail(*_: object) -> Any:
+            raise StoreError("the store can't be reached")
+
+        for name in ("append", "claim", "load", "renew", "survey"):
+            setattr(self.store, name, fail)
 
     @property
     def has_catalogue(self) -> bool:
@@ -354,6 +365,37 @@ def test_only_those_who_may_be_members_are_heard_at_once(world: World) -> None:
         assert (node.try_heartbeat(beat(), sender) is not None) is is_heard
     assert world.ask(world.owner, ADMIN, beat()).error_code == 0
     assert world.ask(world.owner, ANN, beat()).error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+
+def test_a_node_that_cant_read_the_rights_changes_nothing_by_those_it_knew() -> None:
+    world = World(2)
+    owner, other = world.owner, world.others[0]
+    may_alter = anns_right(Operation.ALTER, "kafka-cluster", resource_type=ResourceType.CLUSTER)
+    world.ask(owner, ADMIN, m.CreateAclsRequest(creations=(may_alter,)))
+    world.scheduler.run(1.0)
+    other.cut_off()
+    gone = replace(filter_of("kafka-cluster"), resource_type_filter=ResourceType.CLUSTER)
+    world.ask(owner, ADMIN, m.DeleteAclsRequest(filters=(gone,)))
+    world.scheduler.run(1.0)
+    world.ask(other, ANN, m.CreateAclsRequest(creations=(anns_right(Operation.READ, "orders"),)))
+    assert not allowed_at(owner, Operation.READ, "orders")
+
+
+def test_a_node_that_deletes_no_topics_has_none_deleted_by_another() -> None:
+    """While the setting is being changed, the nodes differ in it."""
+    world = World(1)
+    kept = Machine(world, 2, replace(SETTINGS, delete_topic_enable=False))
+    world.machines.append(kept)
+    world.until(lambda: kept.node is not None)
+    world.scheduler.run(10.0)
+    assert not kept.has_catalogue
+    state = m.DeleteTopicState(name="orders", topic_id=NIL_UUID)
+    for principal in (ANN, ADMIN):
+        asked = m.DeleteTopicsRequest(topics=(state,), timeout_ms=1000)
+        (deleted,) = world.ask(kept, principal, asked).responses
+        assert deleted.error_code == ErrorCode.TOPIC_DELETION_DISABLED
+    (topic,) = world.ask(world.owner, ADMIN, m.MetadataRequest(topics=None)).topics
+    assert topic.name == "orders"
 
 
 def test_rights_outlive_the_node_that_was_told_of_them() -> None:
