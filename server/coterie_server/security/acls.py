@@ -6,6 +6,7 @@ with the resources that a pattern matches.
 
 from __future__ import annotations
 
+import ipaddress
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, NamedTuple
@@ -21,6 +22,7 @@ __all__ = [
     "PatternType",
     "Permission",
     "ResourceType",
+    "canonical_address",
     "check_acl",
     "check_filter",
 ]
@@ -159,6 +161,22 @@ class AclFilter:
         return acl.name in (self.name, ANY_NAME)
 
 
+def canonical_address(host: str) -> str | None:
+    """An address in the one form in which addresses are compared; None if it is none.
+
+    One with a zone, such as `fe80::1%eth0`, is none: sockets don't tell clients' zones.
+    """
+    try:
+        address = ipaddress.ip_address(host.removeprefix("/"))
+    except ValueError:
+        return None
+    if isinstance(address, ipaddress.IPv4Address):
+        return str(address)
+    if address.scope_id is not None:
+        return None
+    return str(address.ipv4_mapped or address)
+
+
 def check_acl(acl: Acl) -> str | None:
     """What is wrong with a new ACL, in a sentence; None if nothing is."""
     return _check_codes(acl) or _check_texts(acl)
@@ -185,7 +203,7 @@ def _check_texts(acl: Acl) -> str | None:
     kind, colon, name = acl.principal.partition(":")
     if not (kind and colon and name):
         return f"Invalid principal {acl.principal[:_SHOWN_MAX]!r}: expected one such as User:ann"
-    if not acl.host or (ANY_HOST in acl.host and acl.host != ANY_HOST):
+    if acl.host != ANY_HOST and canonical_address(acl.host) is None:
         shown = acl.host[:_SHOWN_MAX]
         return f"Invalid host {shown!r}: expected an address, or {ANY_HOST} for any"
     for text in (acl.name, acl.principal, acl.host):

@@ -8,7 +8,6 @@ where they are allowed: to deny READ does not deny DESCRIBE.
 
 from __future__ import annotations
 
-import ipaddress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, final
 
@@ -23,6 +22,7 @@ from coterie_server.security.acls import (
     PatternType,
     Permission,
     ResourceType,
+    canonical_address,
 )
 
 if TYPE_CHECKING:
@@ -176,18 +176,7 @@ class Acls:
 
 
 def _entry_of(acl: Acl) -> _Entry:
-    return _Entry(_canonical(acl.host), acl.operation, acl.permission)
-
-
-def _canonical(host: str) -> str:
-    """An address in the one form in which addresses are compared."""
-    try:
-        address = ipaddress.ip_address(host.removeprefix("/"))
-    except ValueError:
-        return host
-    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
-        return str(address.ipv4_mapped)
-    return str(address)
+    return _Entry(canonical_address(acl.host) or acl.host, acl.operation, acl.permission)
 
 
 @final
@@ -241,7 +230,7 @@ class Authorizer:
     ) -> bool:
         if principal in self.config.super_users:
             return True
-        hosts = (ANY_HOST, _canonical(host))
+        hosts = (ANY_HOST, canonical_address(host.partition("%")[0]) or host)
         implied_by = _IMPLIED_BY.get(operation, frozenset())
         is_known = is_allowed = False
         for by_principal in self.acls.entries_about(kind, name):

@@ -96,6 +96,11 @@ def test_a_filter_compares_each_field(other: dict[str, Any]) -> None:
         ({"principal": "User:"}, "Invalid principal 'User:'"),
         ({"host": ""}, "Invalid host ''"),
         ({"host": "10.0.*"}, "Invalid host '10.0.*'"),
+        ({"host": "10.0.0.0/8"}, "Invalid host '10.0.0.0/8'"),
+        ({"host": "worker-1.example"}, "Invalid host 'worker-1.example'"),
+        ({"host": " 10.0.0.1"}, "Invalid host ' 10.0.0.1'"),
+        ({"host": "[::1]"}, "Invalid host '[::1]'"),
+        ({"host": "fe80::1%eth0"}, "Invalid host 'fe80::1%eth0'"),
         ({"name": "n" * 1025}, "can't be longer than 1024 bytes"),
         (
             {"resource_type": ResourceType.CLUSTER, "name": "mine"},
@@ -112,6 +117,9 @@ def test_an_acl_that_makes_no_sense_is_refused(fields: dict[str, Any], problem: 
     [
         {},
         {"host": "10.0.0.1", "principal": "User:CN=ann,OU=ops:x"},
+        {"host": "/10.0.0.1"},
+        {"host": "::1"},
+        {"host": "::ffff:10.0.0.1"},
         {"resource_type": ResourceType.CLUSTER, "name": "kafka-cluster"},
         {"operation": Operation.ALL, "pattern": PatternType.PREFIXED},
     ],

@@ -219,6 +219,7 @@ def test_anonymous_clients_are_users_like_others() -> None:
     ("written", "host"),
     [
         ("::1", "/0:0:0:0:0:0:0:1"),
+        ("fe80::1", "/fe80:0:0:0:0:0:0:1%eth0"),
         ("0:0:0:0:0:0:0:1", "/0:0:0:0:0:0:0:1"),
         ("::ffff:10.0.0.1", HERE),
         ("10.0.0.1", HERE),
