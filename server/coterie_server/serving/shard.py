@@ -272,9 +272,9 @@ class ServedShard(ABC, Generic[C, R, Q]):
         self.failure = ""
 
     async def _end_former_life(self) -> None:
-        queue, self._queue = self._queue, None
-        if queue is not None:
+        if (queue := self._queue) is not None:
             await queue.settle()
+            self._queue = None
         for request in self._take_open():
             self._refuse(request)
         if self._has_failed and self._lease is not None:

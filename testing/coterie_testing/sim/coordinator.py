@@ -198,7 +198,7 @@ class SimulatedCoordinator:
             self.process.kill()
             if self.requests is not None:
                 self.requests.crashed()
-        self.node = None
+        self.node, self._stopping = None, False
 
     def stop(self) -> None:
         """Have it hand its shards over and end, as SIGTERM does."""

@@ -501,8 +501,10 @@ async def test_connections_beyond_the_rate_wait_and_are_served() -> None:
     for client in clients:
         assert await client.answered(1) == [1]
         client.leave()
-    assert loop.time() - began >= 0.1
+    took_s = loop.time() - began
     await listener.close(0)
+    # uvloop's clock counts milliseconds.
+    assert took_s >= 0.09
 
 
 @pytest.mark.asyncio

@@ -170,6 +170,43 @@ async def test_what_comes_between_two_lives_is_refused_and_never_stored(harness:
     assert stored(harness.shard) == {0: 1}
 
 
+@pytest.mark.parametrize("how", ["give_up", "close"])
+async def test_a_shard_that_is_about_to_be_read_again_is_given_up_behind_its_last_append(
+    harness: Harness, how: str
+) -> None:
+    """Or the node would tell of a commit in a shard that another one has."""
+    harness.store.is_slow = True
+    first = harness.commit(1)
+    await turns()
+    harness.shard.run(stumble)
+    await turns()
+    ending = asyncio.ensure_future(getattr(harness.shard, how)())
+    await turns()
+    assert not ending.done()
+    harness.store.let_go()
+    await ending
+    assert error_of(await first) == ErrorCode.NONE
+    told = len(harness.events)
+    await turns()
+    assert len(harness.events) == told
+
+
+async def test_a_shard_that_is_lost_before_it_is_read_again_tells_nothing_more(
+    harness: Harness,
+) -> None:
+    harness.store.is_slow = True
+    first = harness.commit(1)
+    await turns()
+    harness.shard.run(stumble)
+    await turns()
+    harness.shard.fence()
+    told = len(harness.events)
+    harness.store.let_go()
+    await turns()
+    assert error_of(await first) == ErrorCode.NOT_COORDINATOR
+    assert len(harness.events) == told
+
+
 async def test_a_shard_closes_though_its_clients_go_on_committing(harness: Harness) -> None:
     """Each would be stored behind the last, and the node would never come to its end."""
     harness.store.is_slow = True

@@ -20,7 +20,7 @@ from coterie_protocol.journal import (
     RebalanceCompleted,
     RebalanceStarted,
 )
-from coterie_server.group import GroupState
+from coterie_server.group import GENERATIONS_SKIPPED, GroupState
 
 __all__ = ["JournalChecker"]
 
@@ -146,6 +146,9 @@ class JournalChecker:
     def _started(self, known: _Group, event: RebalanceStarted) -> Iterator[str]:
         if event.cause not in CAUSES:
             yield f"a rebalance has no known cause: {event}"
+        if not known.generation and event.generation % GENERATIONS_SKIPPED == 0:
+            # New to this timeline of the database: it begins behind all that may be lost.
+            known.generation = event.generation
         if event.generation != known.generation:
             yield f"a rebalance starts from another generation than {known.generation}: {event}"
         known.is_joining, known.is_syncing = True, False

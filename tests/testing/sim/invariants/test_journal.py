@@ -217,3 +217,11 @@ def test_replaced_static_member_passes_its_assignment_on() -> None:
     assert journal.assignment("g", "a2") == frozenset({("t", 0)})
     assert journal.assignment("g", "a") == frozenset()
     assert journal.generation("g") == 1
+
+
+@pytest.mark.parametrize(("first", "count"), [(0, 0), (1_000_000, 0), (2_000_000, 0), (3, 1)])
+def test_new_group_begins_with_the_first_generation_of_a_timeline(first: int, count: int) -> None:
+    journal = JournalChecker()
+    events = (came("a"), started(first), joined(first + 1, "a"))
+    found = [each for event in events for each in journal.journalled(0, event)]
+    assert len(found) == count
