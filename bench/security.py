@@ -125,7 +125,8 @@ async def _measure(
     server: CoterieServer, ways: Mapping[str, _Way], scale: _Scale
 ) -> tuple[Mapping[str, _Figures], Mapping[str, _Figures]]:
     await asyncio.to_thread(frames.make_ready, server.port, scale.members)
-    beats = await _members(server.port, scale.members)
+    joined = await connect(server.port, scale.members)
+    beats = await _members(joined)
     opened = {what: await connect(way.port, scale.members, way.tls) for what, way in ways.items()}
     heartbeats = {what: _Figures() for what in ways}
     connections = {what: _Figures() for what in ways}
@@ -142,15 +143,15 @@ async def _measure(
                 )
             )
             connections[what].add(await _connect_anew(server, ways[what], beats[0], scale))
-    for each in opened.values():
+    for each in (joined, *opened.values()):
         await disconnect(each)
     return heartbeats, connections
 
 
-async def _members(port: int, count: int) -> list[bytes]:
+async def _members(opened: Sequence[asyncio.Transport]) -> list[bytes]:
     """Form a group; return a heartbeat of each member, which may be sent on any connection."""
     group = MemberGroup("members")
-    await group.join(await connect(port, count))
+    await group.join(opened)
     return [frames.heartbeat(group.group_id, each.generation, each.id) for each in group.members]
 
 
