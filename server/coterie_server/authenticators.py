@@ -6,7 +6,7 @@ import asyncio
 import base64
 import hmac
 import secrets
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
@@ -164,6 +164,13 @@ class _Current:
 
     def credential(self, name: str, mechanism: ScramMechanism) -> ScramCredential | None:
         return self._get().credential(name, mechanism)
+
+    @property
+    def version(self) -> object:
+        return self._get().version
+
+    def all(self) -> Iterable[Mapping[ScramMechanism, ScramCredential]]:
+        return self._get().all()
 
 
 def _warn_of_readable(listener: ListenerOptions, mechanisms: list[str]) -> None:

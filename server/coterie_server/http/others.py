@@ -138,7 +138,8 @@ class OtherNodes:
 
 
 def _url(node: NodeNote, request: web.Request) -> URL:
-    return URL(f"{_origin(node)}{request.raw_path}", encoded=True)
+    # Not as it stands in the request line, which may have a whole URL with another host.
+    return URL(f"{_origin(node)}{request.rel_url.raw_path_qs}", encoded=True)
 
 
 def _origin(node: NodeNote) -> str:

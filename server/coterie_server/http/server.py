@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, cast, final
 
 from aiohttp import web
@@ -67,6 +68,7 @@ class HttpServer:
     ) -> None:
         self._limit = limit or ConnectionLimit()
         self._tls = tls
+        app.middlewares.insert(0, _note_request)
         # No access log: a scraper would fill it.
         self._runner = web.AppRunner(
             app,
@@ -179,29 +181,59 @@ class _Handshakes:
             _log.debug("no HTTPS with a client", peer=str(peer), why=reason_in_words(error))
 
 
+@web.middleware
+async def _note_request(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    """Have a connection know that it has a request to answer."""
+    connection = None if request.transport is None else request.transport.get_protocol()
+    if not isinstance(connection, BoundedConnection):
+        return await handler(request)
+    connection.is_answering = True
+    try:
+        return await handler(request)
+    finally:
+        connection.is_answering = False
+
+
 class ConnectionLimit:
-    """Counts the open HTTP connections, and says how many there may be."""
+    """Counts the open HTTP connections, and says how many there may be.
+
+    Where there are too many, one that has nothing to answer makes room, or clients that send
+    nothing, or never finish a request, would shut out scrapers and probes.
+    """
 
     def __init__(self, most: int = _CONNECTIONS_MAX, unread_s: float = _UNREAD_S) -> None:
         self._most = most
         #: How long a client may leave an answer unread.
         self.unread_s: Final = unread_s
-        self._open: set[BoundedConnection] = set()
+        #: In the order in which they came.
+        self._open: dict[BoundedConnection, None] = {}
         self._was_logged = False
 
     def admit(self, connection: BoundedConnection) -> bool:
         """Count a new connection, or return False if it is one too many."""
-        if len(self._open) >= self._most:
+        if len(self._open) >= self._most and not self._make_room():
             if not self._was_logged:
                 self._was_logged = True
                 _log.warning("HTTP connections refused", limit=self._most)
             return False
-        self._open.add(connection)
+        self._open[connection] = None
+        return True
+
+    def _make_room(self) -> bool:
+        """Drop the oldest idle one from the address with the most of them."""
+        idle = [each for each in self._open if not each.is_busy]
+        counts = Counter(each.address for each in idle)
+        oldest = max(idle, key=lambda each: counts[each.address], default=None)
+        if oldest is None:
+            return False
+        oldest.drop()
         return True
 
     def forget(self, connection: BoundedConnection) -> None:
         """Make room: a connection has ended."""
-        self._open.discard(connection)
+        self._open.pop(connection, None)
         # Logged again only after half of them have gone: once for each crowd.
         self._was_logged = self._was_logged and len(self._open) > self._most // 2
 
@@ -219,10 +251,26 @@ class BoundedConnection(asyncio.Protocol):
         #: None before the connection was admitted, and after it has ended.
         self._transport: asyncio.Transport | None = None
         self._unread: asyncio.TimerHandle | None = None
+        #: Whether an answer is being made.
+        self.is_answering = False
+        self.address = ""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it has a request, or an answer that its client is still to read."""
+        return self.is_answering or self._unread is not None
+
+    def drop(self) -> None:
+        """Close it, and give up its place at once."""
+        if self._transport is not None:
+            self._transport.abort()
+        self._limit.forget(self)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Admit the connection, or close it."""
         opened = cast(asyncio.Transport, transport)
+        if peername := opened.get_extra_info("peername"):  # none if it is gone already
+            self.address = peername[0]
         if not self._limit.admit(self):
             opened.abort()
             return

@@ -21,6 +21,13 @@ class Refusal(NamedTuple):
     reason: RefuseReason
     limit: int
     found: int
+    #: The address or the listener that has too many; empty where all have together.
+    address: str = ""
+    listener: str = ""
+
+    def can_be_cured_by(self, address: str, listener: str) -> bool:
+        """Whether one connection less from there, and at that listener, is enough."""
+        return self.address in ("", address) and self.listener in ("", listener)
 
 
 class _Rate:
@@ -57,10 +64,15 @@ class Admission:
             return Refusal(RefuseReason.MAX_CONNECTIONS, limits.max_connections, self._count)
         there = self._by_endpoint[endpoint.terms.name]
         if there >= endpoint.terms.max_connections:
-            return Refusal(RefuseReason.MAX_CONNECTIONS, endpoint.terms.max_connections, there)
+            return Refusal(
+                RefuseReason.MAX_CONNECTIONS,
+                endpoint.terms.max_connections,
+                there,
+                listener=endpoint.terms.name,
+            )
         most = limits.max_connections_per_ip_overrides.get(address, limits.max_connections_per_ip)
         if here >= most:
-            return Refusal(RefuseReason.MAX_CONNECTIONS_PER_IP, most, here)
+            return Refusal(RefuseReason.MAX_CONNECTIONS_PER_IP, most, here, address=address)
         self._count += 1
         self._by_address[address] += 1
         self._by_endpoint[endpoint.terms.name] += 1

@@ -64,8 +64,10 @@ class Arrivals:
             )
             accepted.close()
             return
-        self._open[_Arrival(self, accepted, peer, endpoint, wait_s)] = None
+        arrival = _Arrival(self, accepted, peer, endpoint, wait_s)
+        self._open[arrival] = None
         self._by_address[peer.address] += 1
+        registry.strangers.add(arrival, peer.address, endpoint.terms.name, arrival.make_room)
         if len(self._open) > limits.max_handshakes:
             self._drop_one(limits.max_handshakes)
 
@@ -85,6 +87,7 @@ class Arrivals:
         if arrival not in self._open:
             return
         del self._open[arrival]
+        self.registry.strangers.discard(arrival)
         address = arrival.peer.address
         self._by_address[address] -= 1
         if not self._by_address[address]:
@@ -169,6 +172,12 @@ class _Arrival(asyncio.Protocol):
         if not self._is_settled:
             self._arrivals.registry.note_refusal(reason, self.peer, self.endpoint, **told)
             self._settle()
+
+    def make_room(self) -> None:
+        """Drop the connection so that another may come in."""
+        strangers = len(self._arrivals.registry.strangers)
+        self.refuse(RefuseReason.MADE_ROOM, strangers=strangers)
+        self.abort()
 
     def abort(self) -> None:
         """Drop the connection."""

@@ -67,6 +67,7 @@ class Connection(asyncio.Protocol):
         "opened_ms",
         "peer",
         "principal",
+        "strangers",
         "times",
         "turns",
         "window",
@@ -79,6 +80,7 @@ class Connection(asyncio.Protocol):
         self._registry, self.endpoint, self.principal = registry, endpoint, who
         self.advertised = endpoint.advertised
         self.on_reply, self.turns = registry.on_reply, registry.turns
+        self.strangers = registry.strangers
         self.times = TimeLimits()
         self.incoming = Incoming(registry.limits, self.times, registry.charge)
         self._fast_path = FastPath(registry.fast_answers)
@@ -92,7 +94,6 @@ class Connection(asyncio.Protocol):
         self._close_reason = CloseReason.PEER
         self.peer = Peer()
         self.gone = False
-        #: How many requests may be in flight.
         self.window = registry.limits.max_requests_in_flight
         #: Stands before the connection until its client is known; None from then on.
         self.guard: Guard | None = guard_for(self, endpoint.terms.authenticator)
@@ -102,10 +103,9 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Introduce the client to the registry, which may refuse it."""
         self._transport = self._outgoing.transport = cast(asyncio.Transport, transport)
-        registry = self._registry
         if peername := transport.get_extra_info("peername"):  # none if it is gone already
             self.peer = Peer(*peername[:2])
-        if not registry.admit(self):
+        if not (registry := self._registry).admit(self):
             self.gone = True
             self._transport.abort()
             return
@@ -341,9 +341,9 @@ class Connection(asyncio.Protocol):
         self._regulate()
         self._go_on()
 
-    def abort(self) -> None:
+    def abort(self, reason: CloseReason = CloseReason.STOPPING) -> None:
         """Drop the connection and whatever it still had to send."""
-        self.end(CloseReason.STOPPING)
+        self.end(reason)
         self._transport.abort()
 
     def close_for(self, reason: CloseReason, *, found: int) -> None:

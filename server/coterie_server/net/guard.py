@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from coterie_server.net.check_queue import Checked, CheckQueue
     from coterie_server.net.incoming import Incoming
     from coterie_server.net.limits import Limits
+    from coterie_server.net.strangers import Strangers
     from coterie_server.net.time_limits import TimeLimits
     from coterie_server.security import Principal
 
@@ -61,6 +62,7 @@ class GuardedPath(ReplyPath, Protocol):
     exchanges: deque[Exchange]
     incoming: Incoming
     times: TimeLimits
+    strangers: Strangers
     #: How many requests may be in flight.
     window: int
 
@@ -239,6 +241,7 @@ class Guard:
         authentication, path = self._authentication, self._path
         if authentication.state is State.COMPLETE:
             path.principal = authentication.principal
+            path.strangers.discard(path)
             path.log("client authenticated", level="debug", user=str(path.principal))
             if authentication.expires_ms is None:
                 path.guard = None

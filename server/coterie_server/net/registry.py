@@ -8,7 +8,8 @@ import select
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Final, Protocol
 
@@ -22,6 +23,7 @@ from coterie_server.net.fast_path import FastAnswer, FastAnswers
 from coterie_server.net.incoming import Incoming
 from coterie_server.net.limits import Limits
 from coterie_server.net.stats import CloseReason, NetStats, RefuseReason
+from coterie_server.net.strangers import Strangers
 from coterie_server.net.time_limits import TimeLimits
 from coterie_server.turns import Turns
 
@@ -74,6 +76,10 @@ class OpenConnection(Protocol):
     incoming: Incoming
     times: TimeLimits
 
+    @property
+    def guard(self) -> object:
+        """What stands before it, as when it was made if its client has to log in; or None."""
+
     def check(self, now: float) -> None:
         """Close if a limit of time is over, else set `times.due` to when to look again."""
 
@@ -83,7 +89,7 @@ class OpenConnection(Protocol):
     def stop(self) -> None:
         """Read nothing more and close when the requests at hand are answered."""
 
-    def abort(self) -> None:
+    def abort(self, reason: CloseReason = CloseReason.STOPPING) -> None:
         """Drop the connection and whatever it still had to send."""
 
 
@@ -124,6 +130,7 @@ class Registry:
         self._refusing = False
         self._connections: set[OpenConnection] = set()
         self.admission = Admission(limits)
+        self.strangers = Strangers()
         self._unfinished_bytes = 0
         self._accepted = 0
         self._refused = dict.fromkeys(RefuseReason, 0)
@@ -147,7 +154,17 @@ class Registry:
             return False
         self._connections.add(connection)
         self._accepted += 1
+        if connection.guard is not None:
+            drop = partial(self._drop_stranger, connection)
+            listener = connection.endpoint.terms.name
+            self.strangers.add(connection, connection.peer.address, listener, drop)
         return True
+
+    def _drop_stranger(self, connection: OpenConnection) -> None:
+        reason, peer = CloseReason.MADE_ROOM, str(connection.peer)
+        self.log("connection closed", reason=str(reason), peer=peer, strangers=len(self.strangers))
+        connection.abort(reason)
+        self.forget(connection, reason)  # It would leave only in the loop's next turn.
 
     def enter(self, peer: Peer, endpoint: Endpoint) -> bool:
         """Count a connection in that may not be served yet, or refuse it with a log line."""
@@ -155,10 +172,12 @@ class Registry:
             self.note_refusal(RefuseReason.STOPPING, peer, endpoint, limit=0, found=len(self))
             return False
         refusal = self.admission.enter(peer.address, endpoint)
+        # Room at the listener may be short as well as that for all.
+        while refusal is not None and self.strangers.make_room(refusal.can_be_cured_by):
+            refusal = self.admission.enter(peer.address, endpoint)
         if refusal is None:
             return True
-        reason, limit, found = refusal
-        self.note_refusal(reason, peer, endpoint, limit=limit, found=found)
+        self.note_refusal(refusal.reason, peer, endpoint, limit=refusal.limit, found=refusal.found)
         return False
 
     def note_refusal(
@@ -178,6 +197,7 @@ class Registry:
     def forget(self, connection: OpenConnection, reason: CloseReason) -> None:
         """Count a connection out."""
         self._connections.discard(connection)
+        self.strangers.discard(connection)
         self._closed[reason] += 1
         self.admission.leave(connection.peer.address, connection.endpoint)
         if not self._connections and self.on_empty is not None:
@@ -191,8 +211,17 @@ class Registry:
         """
         self._unfinished_bytes += change_bytes
         if self._unfinished_bytes > self.limits.unfinished_frames_max_bytes:
-            largest = max(self._connections, key=lambda each: each.incoming.unfinished_bytes)
+            largest = max(self._to_pay(), key=lambda each: each.incoming.unfinished_bytes)
             largest.close_for(CloseReason.UNFINISHED_FRAMES, found=self._unfinished_bytes)
+
+    def _to_pay(self) -> Collection[OpenConnection]:
+        """Of which connections the largest is to be cut off.
+
+        Many strangers' small frames must not cost a client that is known its large one.
+        """
+        strangers = [each for each in self._connections if each in self.strangers]
+        strangers_bytes = sum(each.incoming.unfinished_bytes for each in strangers)
+        return strangers if strangers_bytes * 2 > self._unfinished_bytes else self._connections
 
     def sweep(self) -> None:
         """Look after all limits of time. A connection that is in time costs one comparison."""

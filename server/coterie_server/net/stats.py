@@ -17,6 +17,7 @@ class RefuseReason(StrEnum):
     CREATION_RATE = "max_connection_creation_rate"
     MAX_HANDSHAKES = "max_handshakes"
     HANDSHAKE = "handshake"
+    MADE_ROOM = "made_room"
     STOPPING = "stopping"
 
 
@@ -39,6 +40,7 @@ class CloseReason(StrEnum):
     AUTHENTICATION = "authentication"
     SLOW_LOGIN = "login_timeout_ms"
     SESSION_OVER = "session_over"
+    MADE_ROOM = "made_room"
 
 
 @dataclass(frozen=True, slots=True)

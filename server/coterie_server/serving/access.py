@@ -9,7 +9,7 @@ from coterie_server.security.authorizer import Authorizer
 from coterie_server.security.records import AclRecord, CredentialRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from coterie_server.security import ScramCredential, ScramMechanism
     from coterie_server.security.authorizer import AccessConfig
@@ -34,14 +34,22 @@ class Access:
         #: Whether the ACLs have been read.
         self.is_known = False
         self._credentials: dict[str, dict[ScramMechanism, ScramCredential]] = {}
+        #: How often a password was set or deleted.
+        self.version = 0
 
     def credential(self, user: str, mechanism: ScramMechanism) -> ScramCredential | None:
         """What is kept of a user's password for a mechanism, if anything is."""
         return self._credentials.get(user, {}).get(mechanism)
 
+    def all(self) -> Iterable[Mapping[ScramMechanism, ScramCredential]]:
+        """What is kept of each user's password."""
+        return self._credentials.values()
+
     def read(self, rights: Rights) -> None:
         """Go by what is stored."""
-        self._credentials = {user: dict(kept) for user, kept in rights.credentials.items()}
+        if rights.credentials != self._credentials:
+            self._credentials = {user: dict(kept) for user, kept in rights.credentials.items()}
+            self.version += 1
         if self.authorizer is not None and not self._is_up_to_date(self.authorizer, rights):
             self.authorizer.replace(rights.acls)
         self.is_known = True
@@ -73,6 +81,7 @@ class Access:
         is_set, mechanism = record.credential is not None, record.mechanism
         what = "password set" if is_set else "password deleted"
         _log.info(what, user=record.user, mechanism=mechanism.title)
+        self.version += 1
         kept = dict(self._credentials.get(record.user, {}))
         kept.pop(mechanism, None)
         if record.credential is not None:

@@ -98,7 +98,7 @@ __all__ = [
 FILE_NAME = "coterie.db"
 
 # At least two letters: a single one and a colon is a drive.
-_SCHEME = re.compile(r"([a-z][a-z0-9+.-]+):(.*)", re.DOTALL)
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(.*)", re.DOTALL)
 
 #: By scheme, how a store of that kind is named.
 _SCHEMES = {"memory": "memory:", "sqlite": "sqlite:PATH"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 from urllib.parse import unquote
 
@@ -9,14 +10,21 @@ __all__ = ["has_password", "without_password"]
 
 #: Parameters of a URL that are secrets.
 _SECRETS: Final = ("password", "sslpassword")
+#: What may stand before the parameters if there is no user: hosts, their ports, and a database.
+_PLACE: Final = re.compile(r"(?:[^:/@,]*|\[[^]]*\])(?::\d*)?(?:,[^/@]*)?(?:/[^@]*)?")
+#: Behind these is a path, which may have any character.
+_FILES: Final = ("sqlite", "memory")
 
 
 def without_password(url: str) -> str:
     """A URL as it may be logged; other texts stay as they are."""
     scheme, slashes, rest = url.partition("://")
     if not slashes:
-        return url
+        return _without_login(url)
     before, mark, query = rest.partition("?")
+    is_query = all("=" in each.partition("@")[0] for each in query.split("&") if "@" in each)
+    if "@" in query and not (is_query and _PLACE.fullmatch(before)):
+        before, mark, query = rest, "", ""
     # A password may have any character, also those that should have been quoted.
     login, at, place = before.rpartition("@")
     user = login.partition(":")[0]
@@ -24,6 +32,15 @@ def without_password(url: str) -> str:
         each for each in query.split("&") if unquote(each.partition("=")[0]) not in _SECRETS
     )
     return f"{scheme}://{user}{at}{place}{mark if kept else ''}{kept}"
+
+
+def _without_login(text: str) -> str:
+    """The same for what may be meant for a URL: `postgresql:ann:secret@host`."""
+    scheme, colon, rest = text.partition(":")
+    login, at, place = rest.rpartition("@")
+    if scheme in _FILES or not at or not login or not scheme.replace("-", "").isalnum():
+        return text
+    return f"{scheme}{colon}...{at}{place}"
 
 
 def has_password(url: str) -> bool:

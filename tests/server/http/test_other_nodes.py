@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from types import SimpleNamespace
 from typing import Any
@@ -195,6 +196,23 @@ async def test_workers_are_ready_together(worker: Browser, other: Other) -> None
     answer = await worker.get("/readyz")
     assert answer.status == 503
     assert (await answer.json())["message"] == "Node 2: The disk is full."
+
+
+async def test_request_that_names_another_host_is_asked_of_no_other_host(
+    worker: Browser, other: Other
+) -> None:
+    """A request line may have a whole URL (RFC 9112, 3.2.2)."""
+    reader, writer = await asyncio.open_connection(worker.server.host, worker.server.port)
+    for target in ("http://elsewhere.example/readyz", "http://elsewhere.example/v1/groups/a%2Fb"):
+        writer.write(f"GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200 OK")
+        size = next(
+            int(line[16:]) for line in head.split(b"\r\n") if line[:16] == b"Content-Length: "
+        )
+        await reader.readexactly(size)
+    writer.close()
+    assert [path for _, path, _ in other.asked] == ["/readyz", "/v1/groups/a%2Fb"]
 
 
 async def test_workers_show_their_metrics_together(worker: Browser, other: Other) -> None:

@@ -142,7 +142,8 @@ async def test_there_is_room_for_so_many_and_then_again(
 ) -> None:
     limit = ConnectionLimit(2)
     first, _, _ = connect(limit)
-    connect(limit)
+    for busy in (first, connect(limit)[0]):
+        busy.is_answering = True
     crowd = [connect(limit) for _ in range(3)]
     for connection, served, transport in crowd:
         connection.data_received(b"in vain")
@@ -152,6 +153,49 @@ async def test_there_is_room_for_so_many_and_then_again(
     first.connection_lost(None)
     _, served, transport = connect(limit)
     assert (served.told, transport.aborted) == (["made"], False)
+
+
+async def test_connections_without_a_request_make_room() -> None:
+    limit = ConnectionLimit(2)
+    answering, _, answered = connect(limit)
+    answering.is_answering = True
+    _, _, idle = connect(limit)
+    _, served, transport = connect(limit)
+    assert (served.told, answered.aborted, idle.aborted) == (["made"], False, True)
+    assert not transport.aborted
+
+
+async def test_answer_that_is_still_to_be_read_makes_no_room() -> None:
+    limit = ConnectionLimit(1)
+    reading, _, read = connect(limit)
+    reading.pause_writing()
+    assert connect(limit)[2].aborted
+    assert not read.aborted
+    reading.resume_writing()
+
+
+@pytest.mark.parametrize("begun", [b"", b"GET /healthz HTTP/1.1\r\nHost: loc"])
+@pytest.mark.parametrize("has_tls", [False, True])
+async def test_flood_of_clients_that_ask_nothing_leaves_others_answered(
+    view: NodeView, world: WatchedWorld, tmp_path: Path, begun: bytes, *, has_tls: bool
+) -> None:
+    authority = Authority(tmp_path)
+    tls = ServerTls(TlsOptions(keystore_location=str(authority.issue().both)))
+    context = authority.client_context() if has_tls else None
+    app = create_app(view, Backfill(world.history, None, 0), world.metrics)
+    server = HttpServer(app, ConnectionLimit(4), tls if has_tls else None)
+    await server.start("127.0.0.1", 0)
+    flood = []
+    for _ in range(9):
+        flood.append(await asyncio.open_connection("127.0.0.1", server.port, ssl=context))
+        flood[-1][1].write(begun)
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=context)
+    writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    async with asyncio.timeout(10):
+        assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
+    for _, each in (*flood, (reader, writer)):
+        each.transport.abort()
+    await server.close()
 
 
 async def test_an_answer_that_is_not_read_is_given_up() -> None:

@@ -15,7 +15,8 @@ OUTSIDE = Endpoint(Address("outside", 1), Terms("OUTSIDE", max_connections=1, ma
 def test_listener_has_a_limit_of_its_own() -> None:
     admission = Admission(Limits(max_connections=3))
     assert admission.enter("192.0.2.1", OUTSIDE) is None
-    assert admission.enter("192.0.2.2", OUTSIDE) == Refusal(RefuseReason.MAX_CONNECTIONS, 1, 1)
+    refusal = Refusal(RefuseReason.MAX_CONNECTIONS, 1, 1, listener="OUTSIDE")
+    assert admission.enter("192.0.2.2", OUTSIDE) == refusal
     assert admission.enter("192.0.2.2", INSIDE) is None
     assert admission.enter("192.0.2.2", INSIDE) is None
     assert admission.enter("192.0.2.2", INSIDE) == Refusal(RefuseReason.MAX_CONNECTIONS, 3, 3)
@@ -38,7 +39,7 @@ def test_some_addresses_have_limits_of_their_own(address: str, allowed: int) -> 
     )
     for _ in range(allowed):
         assert admission.enter(address, INSIDE) is None
-    refusal = Refusal(RefuseReason.MAX_CONNECTIONS_PER_IP, allowed, allowed)
+    refusal = Refusal(RefuseReason.MAX_CONNECTIONS_PER_IP, allowed, allowed, address)
     assert admission.enter(address, INSIDE) == refusal
 
 

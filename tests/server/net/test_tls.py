@@ -355,11 +355,26 @@ async def test_flood_drops_those_of_the_address_with_the_most(serve: Serve) -> N
 async def test_handshakes_count_as_connections(serve: Serve) -> None:
     listener = await serve(limits=Limits(max_connections=2))
     silent = [await connect(listener) for _ in range(3)]
-    await refused(listener, RefuseReason.MAX_CONNECTIONS)
-    assert await silent[-1].ended()
+    await refused(listener, RefuseReason.MADE_ROOM)
+    assert await silent[0].ended()
     for each in silent:
         each.leave()
     await until(lambda: not len(listener._arrivals))  # noqa: SLF001
+
+
+@pytest.mark.asyncio
+async def test_half_open_handshakes_make_room_for_one_that_is_finished(
+    serve: Serve, authority: Authority
+) -> None:
+    listener = await serve(limits=Limits(max_connections=2))
+    silent = [await connect(listener) for _ in range(4)]
+    client = await talk(listener, authority.client_context())
+    one_too_many = [await connect(listener) for _ in range(2)]
+    await refused(listener, RefuseReason.MADE_ROOM, 5)
+    client.send(heartbeat(2))
+    assert await client.answered(1) == [2]
+    for each in (client, *silent, *one_too_many):
+        each.leave()
 
 
 @pytest.mark.asyncio

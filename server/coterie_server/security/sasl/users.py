@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, Protocol
 
 from coterie_server.security.credentials import (
@@ -39,6 +40,13 @@ class Users(Protocol):
     def credential(self, name: str, mechanism: ScramMechanism) -> ScramCredential | None:
         """What is kept of a user's password for a mechanism, if anything."""
 
+    @property
+    def version(self) -> object:
+        """Another one whenever a password was set or deleted."""
+
+    def all(self) -> Iterable[Mapping[ScramMechanism, ScramCredential]]:
+        """What is kept of each user's password."""
+
 
 class KnownUsers:
     """Users that don't change."""
@@ -51,6 +59,18 @@ class KnownUsers:
     def credential(self, name: str, mechanism: ScramMechanism) -> ScramCredential | None:
         """As `Users` says."""
         return self._credentials.get((name, mechanism))
+
+    @property
+    def version(self) -> object:
+        """As `Users` says."""
+        return self
+
+    def all(self) -> Iterable[Mapping[ScramMechanism, ScramCredential]]:
+        """As `Users` says."""
+        found: dict[str, dict[ScramMechanism, ScramCredential]] = {}
+        for (name, mechanism), credential in self._credentials.items():
+            found.setdefault(name, {})[mechanism] = credential
+        return found.values()
 
 
 def made_of_password(
@@ -89,18 +109,48 @@ class Decoys:
     """Credentials of users who don't exist, so that a client can't tell that they don't.
 
     They are always the same for a name, on all nodes and after a restart: `key` is a secret that
-    the nodes share.  Only which shapes they have is learned from those of users.
+    the nodes share.  Only which shapes they have is learned from those of users, all at once: if a
+    user's were learned when that user is asked for, the decoys that change would tell of it.
     """
 
     def __init__(self, key: bytes) -> None:
         self._key = key
+        self._version: object = None
+        #: By what PLAIN checks passwords: how long that takes depends on it.
+        self._plain: set[tuple[ScramMechanism, _Shape]] = set()
         self._shapes: dict[ScramMechanism, set[_Shape]] = {each: set() for each in ScramMechanism}
 
-    def learn(self, credential: ScramCredential, mechanism: ScramMechanism) -> None:
-        """Look like a user's credential, too."""
-        shapes = self._shapes[mechanism]
-        if len(shapes) < _SHAPES_MAX:
-            shapes.add(_Shape.of(credential))
+    def learn(self, users: Users) -> None:
+        """Look like the users' credentials, if those are others than before."""
+        if users.version == self._version:
+            return
+        self._version = users.version
+        counted: Counter[tuple[ScramMechanism, _Shape]] = Counter()
+        plain: Counter[tuple[ScramMechanism, _Shape]] = Counter()
+        for kept in users.all():
+            shapes = {mechanism: _Shape.of(credential) for mechanism, credential in kept.items()}
+            counted.update(shapes.items())
+            plain[max(shapes.items())] += 1
+        self._plain = _most_common(plain)
+        for mechanism in ScramMechanism:
+            own = Counter({key: count for key, count in counted.items() if key[0] is mechanism})
+            self._shapes[mechanism] = {shape for _, shape in _most_common(own)}
+
+    def for_plain(self, name: str, plain_users: Users) -> Found:
+        """What a password is checked against that none fits, in the time that others take."""
+        known = {
+            max((mechanism, _Shape.of(credential)) for mechanism, credential in kept.items())
+            for kept in plain_users.all()
+        }
+        found = self._plain | known or {(ScramMechanism.SCRAM_SHA_512, _USUAL)}
+
+        def derived(one: tuple[ScramMechanism, _Shape]) -> bytes:
+            text = f"plain {one}\0{name}"
+            return hmac.digest(self._key, text.encode("utf-8", "surrogatepass"), "sha256")
+
+        mechanism, shape = max(found, key=derived)
+        decoy = self.credential(name, mechanism)
+        return Found(replace(decoy, iterations=shape.iterations), mechanism, is_real=False)
 
     def credential(self, name: str, mechanism: ScramMechanism) -> ScramCredential:
         """A credential that no password fits."""
@@ -122,6 +172,13 @@ class Decoys:
         return ScramCredential(salt, derived("stored"), derived("server"), shape.iterations)
 
 
+def _most_common(
+    counted: Counter[tuple[ScramMechanism, _Shape]],
+) -> set[tuple[ScramMechanism, _Shape]]:
+    """The same ones on all nodes, and not too many."""
+    return set(sorted(counted, key=lambda each: (-counted[each], each))[:_SHAPES_MAX])
+
+
 class Found(NamedTuple):
     """A credential to check a proof against, and whether it is a user's or a decoy."""
 
@@ -141,18 +198,19 @@ class Credentials:
 
     def for_scram(self, name: str, mechanism: ScramMechanism) -> Found:
         """What a proof by SCRAM is checked against."""
+        self.decoys.learn(self.users)
         found = self.users.credential(name, mechanism)
         if found is None:
             return Found(self.decoys.credential(name, mechanism), mechanism, is_real=False)
-        self.decoys.learn(found, mechanism)
         return Found(found, mechanism, is_real=True)
 
     def for_plain(self, name: str) -> Found:
         """What a password is checked against."""
+        self.decoys.learn(self.users)
         strongest = ScramMechanism.SCRAM_SHA_512
         for users in (self.plain_users, self.users):
             for mechanism in (strongest, ScramMechanism.SCRAM_SHA_256):
                 found = users.credential(name, mechanism)
                 if found is not None:
                     return Found(found, mechanism, is_real=True)
-        return Found(self.decoys.credential(name, strongest), strongest, is_real=False)
+        return self.decoys.for_plain(name, self.plain_users)

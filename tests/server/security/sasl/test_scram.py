@@ -102,12 +102,37 @@ def test_challenge_of_an_unknown_user_looks_like_those_of_users(
 @MECHANISMS
 def test_unknown_users_look_like_users_of_each_tool(mechanism: ScramMechanism) -> None:
     decoys = Decoys(b"key")
-    for iterations in (4096, 8192):
-        decoys.learn(made_of_password(mechanism, b"p", b"salt", iterations), mechanism)
+    kept = {
+        (f"ann-{each}", mechanism): made_of_password(mechanism, b"p", b"salt", each)
+        for each in (4096, 8192)
+    }
+    decoys.learn(KnownUsers(kept))
     names = [f"user-{number}" for number in range(100)]
     first = [decoys.credential(name, mechanism) for name in names]
     assert {each.iterations for each in first} == {4096, 8192}
     assert [decoys.credential(name, mechanism) for name in names] == first
+
+
+@MECHANISMS
+def test_asking_for_a_user_changes_no_other_challenge(mechanism: ScramMechanism) -> None:
+    kept = made_of_password(mechanism, b"pencil", b"x" * 9, 4096)
+    found = Credentials(KnownUsers({("ann", mechanism): kept}), Decoys(b"key"), KnownUsers())
+    before = found.for_scram("bob", mechanism)
+    found.for_scram("ann", mechanism)
+    assert found.for_scram("bob", mechanism) == before
+
+
+@MECHANISMS
+@pytest.mark.parametrize("by_settings", [False, True])
+def test_password_of_an_unknown_user_takes_as_long_as_those_of_users(
+    mechanism: ScramMechanism, *, by_settings: bool
+) -> None:
+    users = KnownUsers({("ann", mechanism): made_of_password(mechanism, b"p", b"salt", 5000)})
+    where = (KnownUsers(), users) if by_settings else (users, KnownUsers())
+    found = Credentials(where[0], Decoys(b"key"), where[1])
+    for name in ("bob", "ann", "eve"):
+        checked = found.for_plain(name)
+        assert (checked.mechanism, checked.credential.iterations) == (mechanism, 5000)
 
 
 def test_first_challenge_looks_like_those_of_users_who_are_stored_here() -> None:

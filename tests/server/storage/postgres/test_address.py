@@ -38,6 +38,13 @@ def test_repr_has_no_secret() -> None:
         ("postgresql://db/x?password=s3cret&a=b", "postgresql://db/x?a=b"),
         ("postgresql://db/x?pass%77ord=s3cret", "postgresql://db/x"),
         ("postgresql://ann@db/x?sslpassword=s3cret", "postgresql://ann@db/x"),
+        ("postgresql://ann:s3?cret@db/x", "postgresql://ann@db/x"),
+        ("postgresql://ann:5?ecret@db/x", "postgresql://ann@db/x"),
+        ("postgresql://ann:s3@c?r=et@db/x", "postgresql://ann@db/x"),
+        ("postgresql://db:1/x?user=ann@db&password=s3cret", "postgresql://db:1/x?user=ann@db"),
+        ("postgresql:ann:s3cret@db/x", "postgresql:...@db/x"),
+        ("postgresql:/ann:s3cret@db/x", "postgresql:...@db/x"),
+        ("ann:s3cret@db/x", "ann:...@db/x"),
     ],
 )
 def test_shown_url_has_no_secret(url: str, shown: str) -> None:
@@ -45,7 +52,9 @@ def test_shown_url_has_no_secret(url: str, shown: str) -> None:
     assert has_password(url)
 
 
-@pytest.mark.parametrize("text", ["postgresql://ann@db/x?schema=a", "sqlite:/a:b@c", "data", ""])
+@pytest.mark.parametrize(
+    "text", ["postgresql://ann@db/x?schema=a", "sqlite:/a:b@c", "./a:b@c", "data", ""]
+)
 def test_other_texts_stay_as_they_are(text: str) -> None:
     assert without_password(text) == text
     assert not has_password(text)
