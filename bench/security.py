@@ -187,9 +187,12 @@ async def _measure(
     await _give_rights(ways[ACLS].login_port)
     await set_scram_password(ways[PLAIN].port)
     beats: dict[int, list[bytes]] = {}
+    joined: list[asyncio.Transport] = []
     for way in (ways[PLAIN], ways[ACLS]):
         await asyncio.to_thread(frames.make_ready, way.port, scale.members)
-        beats[id(way.server)] = await _members(way.port, scale.members)
+        members = await connect(way.port, scale.members)
+        joined += members
+        beats[id(way.server)] = await _members(members)
     opened = {what: await connect(way.port, scale.members, way.tls) for what, way in ways.items()}
     heartbeats = {what: _Figures() for what in ways}
     connections = {what: _Figures() for what in ways}
@@ -211,15 +214,15 @@ async def _measure(
             connections[what].add(await _connect_anew(way, own[0], scale))
         for mechanism in MECHANISMS:
             logins[mechanism].add(await _log_in_anew(ways[PLAIN], mechanism, token, scale))
-    for each in opened.values():
+    for each in (joined, *opened.values()):
         await disconnect(each)
     return heartbeats, connections, logins
 
 
-async def _members(port: int, count: int) -> list[bytes]:
+async def _members(opened: Sequence[asyncio.Transport]) -> list[bytes]:
     """Form a group; return a heartbeat of each member, which may be sent on any connection."""
     group = MemberGroup("members")
-    await group.join(await connect(port, count))
+    await group.join(opened)
     return [frames.heartbeat(group.group_id, each.generation, each.id) for each in group.members]
 
 

@@ -28,6 +28,7 @@ from coterie_protocol import (
     response_class,
 )
 from coterie_protocol.messages import (
+    AlterUserScramCredentialsRequest,
     ApiVersionsRequest,
     ApiVersionsResponse,
     HeartbeatRequest,
@@ -335,6 +336,13 @@ def test_librdkafkas_request_for_all_topics_is_read() -> None:
     """It writes a null topic list as four bytes instead of one; the rest is surplus."""
     payload = bytes.fromhex("0003000c00000003000772646b61666b610000000000010000")
     assert decode_request(payload).message.topics is None
+
+
+def test_librdkafkas_request_to_set_a_password_is_read() -> None:
+    """It ends with one byte too many."""
+    message = AlterUserScramCredentialsRequest(deletions=(), upsertions=())
+    payload = payload_of(encode_request(message, 0, 1, "rdkafka"))
+    assert decode_request(payload + b"\0").message == message
 
 
 def test_left_over_bytes_of_a_response_are_refused() -> None:

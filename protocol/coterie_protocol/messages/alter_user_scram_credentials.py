@@ -44,7 +44,7 @@ class ScramCredentialUpsertion:
     salted_password: bytes = field(BYTES, secret=True)
 
 
-@request(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, versions="0", flexible="0+")
+@request(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, versions="0", flexible="0+", surplus="0+")
 class AlterUserScramCredentialsRequest:
     """Set and delete credentials."""
 

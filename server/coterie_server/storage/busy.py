@@ -20,6 +20,7 @@ BUSY_TIMEOUT_S: Final = 5.0
 """How long to wait; other processes write for milliseconds, so this long is a hang."""
 
 _ATTEMPT_MS: Final = 8  # SQLite looks after 0, 1, 3 and 8 ms
+_PAUSE_S: Final = 0.000_5
 
 
 def give_up_soon(connection: sqlite3.Connection) -> None:
@@ -42,6 +43,7 @@ def patiently(call: Callable[[], T]) -> T:
         except sqlite3.Error as error:
             if not is_busy(error) or time.monotonic() >= give_up_at:
                 raise
+        time.sleep(_PAUSE_S)  # SQLite does not wait for all of its locks
 
 
 def begin(connection: sqlite3.Connection) -> None:

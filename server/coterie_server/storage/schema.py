@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from coterie_server.storage.abc import StoreError
-from coterie_server.storage.busy import BUSY_TIMEOUT_S
+from coterie_server.storage.busy import BUSY_TIMEOUT_S, patiently
 from coterie_server.storage.damage import damaged
 from coterie_server.storage.guard import read_progress
 from coterie_server.storage.mark import Mark, Progress, mark_path
@@ -175,7 +175,8 @@ def _refuse_damage(path: Path, connection: sqlite3.Connection) -> None:
 
 
 def _configure(path: Path, connection: sqlite3.Connection) -> None:
-    (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+    # SQLite does not wait here if another process is doing the same.
+    (mode,) = patiently(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchone())
     if mode != "wal":
         raise StoreError(
             f"{path} cannot be given a write-ahead log: put the store on a local disk, as network "

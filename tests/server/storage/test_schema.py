@@ -2,8 +2,10 @@
 
 import sqlite3
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -50,6 +52,19 @@ def test_made_file_is_opened_again(path: Path) -> None:
     make(path)
     with closing(open_database(path)) as connection:
         assert connection.execute("SELECT count(*) FROM records").fetchone() == (200,)
+
+
+def test_several_that_begin_a_file_at_once_all_open_it(tmp_path: Path) -> None:
+    """SQLite lets none of them wait for another that turns the write-ahead log on."""
+    at_once = Barrier(3)
+
+    def begin(number: int) -> None:
+        at_once.wait()
+        open_database(tmp_path / f"{number}.db").close()
+
+    with ThreadPoolExecutor(at_once.parties) as threads:
+        for number in range(20):
+            list(threads.map(begin, [number] * at_once.parties))
 
 
 def test_empty_file_is_a_new_one(path: Path) -> None:
