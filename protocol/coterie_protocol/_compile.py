@@ -62,6 +62,7 @@ _CODES: Final = {
     Primitive.INT16: "h",
     Primitive.INT32: "i",
     Primitive.INT64: "q",
+    Primitive.FLOAT64: "d",
 }
 
 

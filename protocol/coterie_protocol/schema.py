@@ -30,6 +30,7 @@ from coterie_protocol.api_keys import ApiKey
 __all__ = [
     "BOOL",
     "BYTES",
+    "FLOAT64",
     "INT8",
     "INT16",
     "INT32",
@@ -111,6 +112,7 @@ class Primitive(Enum):
     INT16 = "int16"
     INT32 = "int32"
     INT64 = "int64"
+    FLOAT64 = "float64"
     UUID = "uuid"
     STRING = "string"
     BYTES = "bytes"
@@ -132,6 +134,7 @@ INT8: Final = Primitive.INT8
 INT16: Final = Primitive.INT16
 INT32: Final = Primitive.INT32
 INT64: Final = Primitive.INT64
+FLOAT64: Final = Primitive.FLOAT64
 UUID: Final = Primitive.UUID
 STRING: Final = Primitive.STRING
 BYTES: Final = Primitive.BYTES

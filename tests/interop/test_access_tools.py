@@ -102,9 +102,16 @@ def test_kafka_configs_sets_and_deletes_passwords(
 ) -> None:
     """Its `--describe` asks for quotas as well, which there are none of."""
     user = ("--entity-type", "users", "--entity-name", "dora")
+    described = (
+        "SCRAM credential configs for user-principal 'dora' are SCRAM-SHA-512=iterations=8192"
+    )
     config = "SCRAM-SHA-512=[iterations=8192,password=a secret]"
     kafka_tool(_CONFIGS, *admin, "--alter", *user, "--add-config", config)
     assert scram_of(daemon, "dora") == [(2, 8192)]
+    assert described in kafka_tool(_CONFIGS, *admin, "--describe", *user).stdout
+    everyone = kafka_tool(_CONFIGS, *admin, "--describe", "--entity-type", "users").stdout
+    assert described in everyone
+    assert "Quota configs" not in everyone
     kafka_tool(_CONFIGS, *admin, "--alter", *user, "--delete-config", "SCRAM-SHA-512")
     assert scram_of(daemon, "dora") == []
 

@@ -107,6 +107,7 @@ def test_versions_spoken_are_those_promised() -> None:
         "CreatePartitions": "0-3",
         "DeleteGroups": "0-2",
         "OffsetDelete": "0-0",
+        "DescribeClientQuotas": "0-1",
         "DescribeAcls": "0-3",
         "CreateAcls": "0-3",
         "DeleteAcls": "0-3",
@@ -495,7 +496,7 @@ class PlainWriter:
 
     def _value(self, wire_type: WireType, value: Any) -> bytes:
         formats = {Primitive.BOOL: ">?", Primitive.INT8: ">b", Primitive.INT16: ">h"}
-        formats |= {Primitive.INT32: ">i", Primitive.INT64: ">q"}
+        formats |= {Primitive.INT32: ">i", Primitive.INT64: ">q", Primitive.FLOAT64: ">d"}
         match wire_type:
             case Primitive.STRING | Primitive.BYTES | Primitive.RECORDS:
                 content = value if isinstance(value, bytes) else value.encode()

@@ -59,7 +59,8 @@ PUBLIC = {
         DeletableTopicResult DeleteAclsFilter DeleteAclsFilterResult DeleteAclsMatchingAcl
         DeleteAclsRequest DeleteAclsResponse DeleteGroupsRequest DeleteGroupsResponse
         DeleteTopicState DeleteTopicsRequest DeleteTopicsResponse DescribeAclsRequest
-        DescribeAclsResource DescribeAclsResponse DescribeGroupsRequest DescribeGroupsResponse
+        DescribeAclsResource DescribeAclsResponse DescribeClientQuotasRequest
+        DescribeClientQuotasResponse DescribeGroupsRequest DescribeGroupsResponse
         DescribeUserScramCredentialsRequest DescribeUserScramCredentialsResponse
         DescribeUserScramCredentialsResult DescribedGroup DescribedGroupMember EpochEndOffset
         FetchPartition FetchRequest FetchResponse FetchTopic FetchableTopicResponse
@@ -78,14 +79,15 @@ PUBLIC = {
         OffsetFetchRequestTopic OffsetFetchRequestTopics OffsetFetchResponse
         OffsetFetchResponseGroup OffsetFetchResponsePartition OffsetFetchResponsePartitions
         OffsetFetchResponseTopic OffsetFetchResponseTopics PartitionData PartitionProduceData
-        PartitionProduceResponse ProduceRequest ProduceResponse ReplicaState
+        PartitionProduceResponse ProduceRequest ProduceResponse QuotaEntity QuotaEntry
+        QuotaFilter QuotaValue ReplicaState
         SaslAuthenticateRequest SaslAuthenticateResponse SaslHandshakeRequest
         SaslHandshakeResponse ScramCredentialDeletion ScramCredentialUpsertion SnapshotId
         SupportedFeatureKey SyncGroupRequest SyncGroupRequestAssignment SyncGroupResponse
         TopicProduceData TopicProduceResponse UserName
     """,
     "coterie_protocol.schema": """
-        Array BOOL BYTES Declaration FieldSpec INT16 INT32 INT64 INT8 Kind NIL_UUID
+        Array BOOL BYTES Declaration FLOAT64 FieldSpec INT16 INT32 INT64 INT8 Kind NIL_UUID
         OWN_TAGS_FROM Primitive RECORDS STRING UUID VersionRange WireType declaration_of
         declarations field replaced request response struct
     """,

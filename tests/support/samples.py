@@ -27,6 +27,7 @@ _SAMPLES: dict[Primitive, Any] = {
     Primitive.INT16: 1,
     Primitive.INT32: 1,
     Primitive.INT64: 1,
+    Primitive.FLOAT64: 1.5,
     Primitive.UUID: uuid.UUID(int=1),
     Primitive.STRING: "a",
     Primitive.BYTES: b"b",

@@ -60,6 +60,8 @@ _PRIMITIVES: dict[Primitive, st.SearchStrategy[Any]] = {
     Primitive.INT16: st.integers(-(2**15), 2**15 - 1),
     Primitive.INT32: st.integers(-(2**31), 2**31 - 1),
     Primitive.INT64: st.integers(-(2**63), 2**63 - 1),
+    # NaN equals nothing, and JSON knows only finite numbers.
+    Primitive.FLOAT64: st.floats(allow_nan=False, allow_infinity=False),
     Primitive.UUID: st.uuids(),
     Primitive.STRING: _texts,
     Primitive.BYTES: st.binary(max_size=200),

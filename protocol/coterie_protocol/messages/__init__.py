@@ -62,6 +62,14 @@ from coterie_protocol.messages.describe_acls import (
     DescribeAclsResource,
     DescribeAclsResponse,
 )
+from coterie_protocol.messages.describe_client_quotas import (
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+    QuotaEntity,
+    QuotaEntry,
+    QuotaFilter,
+    QuotaValue,
+)
 from coterie_protocol.messages.describe_groups import (
     DescribedGroup,
     DescribedGroupMember,
@@ -226,6 +234,8 @@ __all__ = [
     "DescribeAclsRequest",
     "DescribeAclsResource",
     "DescribeAclsResponse",
+    "DescribeClientQuotasRequest",
+    "DescribeClientQuotasResponse",
     "DescribeGroupsRequest",
     "DescribeGroupsResponse",
     "DescribeUserScramCredentialsRequest",
@@ -297,6 +307,10 @@ __all__ = [
     "PartitionProduceResponse",
     "ProduceRequest",
     "ProduceResponse",
+    "QuotaEntity",
+    "QuotaEntry",
+    "QuotaFilter",
+    "QuotaValue",
     "ReplicaState",
     "SaslAuthenticateRequest",
     "SaslAuthenticateResponse",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from coterie_protocol import messages as m
 from coterie_server.net import Exchange
 from coterie_server.serving import discovery
+from coterie_server.serving.client_quotas import describe_quotas
 from coterie_server.serving.context import call_soon
 from coterie_server.serving.fan_out import ask_all, divide
 
@@ -51,6 +52,7 @@ class Router:
             m.DeleteGroupsRequest: self._to_several,
             m.DeleteTopicsRequest: topics.handle,
             m.DescribeAclsRequest: topics.handle,
+            m.DescribeClientQuotasRequest: lambda e: e.reply(describe_quotas(e.message)),
             m.DescribeGroupsRequest: self._to_several,
             m.DescribeUserScramCredentialsRequest: topics.handle,
             m.FetchRequest: topics.handle,

@@ -576,6 +576,7 @@ def test_what_can_never_be_deleted_is_refused_for_that() -> None:
         (ApiKey.DESCRIBE_ACLS, Operation.DESCRIBE),
         (ApiKey.CREATE_ACLS, Operation.ALTER),
         (ApiKey.DELETE_ACLS, Operation.ALTER),
+        (ApiKey.DESCRIBE_CLIENT_QUOTAS, Operation.DESCRIBE_CONFIGS),
         (ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, Operation.DESCRIBE),
         (ApiKey.ALTER_USER_SCRAM_CREDENTIALS, Operation.ALTER),
     ],

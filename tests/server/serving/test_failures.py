@@ -17,6 +17,7 @@ GONE = ErrorCode.COORDINATOR_NOT_AVAILABLE
 #: Answered without the core, so that nothing of theirs can fail, or by hanging up.
 NEVER_FAIL = {
     ApiKey.API_VERSIONS,
+    ApiKey.DESCRIBE_CLIENT_QUOTAS,
     ApiKey.FETCH,
     ApiKey.FIND_COORDINATOR,
     ApiKey.LIST_OFFSETS,

@@ -1,4 +1,4 @@
-"""What Kafka checks of requests about rights and users: DESCRIBE or ALTER on the cluster."""
+"""What Kafka checks of requests about rights, users and quotas: rights on the cluster."""
 
 from __future__ import annotations
 
@@ -9,7 +9,14 @@ from coterie_protocol.error_codes import ErrorCode
 from coterie_server.security.acls import Operation
 from coterie_server.security.screening.asking import PASS, Asking, Refused, Verdict
 
-__all__ = ["alter_users", "create_acls", "delete_acls", "describe_acls", "describe_users"]
+__all__ = [
+    "alter_users",
+    "create_acls",
+    "delete_acls",
+    "describe_acls",
+    "describe_quotas",
+    "describe_users",
+]
 
 _REFUSED: Final = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 _TEXT: Final = "Cluster authorization failed."
@@ -57,6 +64,19 @@ def describe_users(
         m.DescribeUserScramCredentialsResponse(
             error_code=_REFUSED, error_message=None, results=results
         )
+    )
+
+
+def describe_quotas(
+    asking: Asking, message: m.DescribeClientQuotasRequest, version: int
+) -> Verdict:
+    """DESCRIBE_CONFIGS on the cluster."""
+    del message, version
+    if asking.may_in_cluster(Operation.DESCRIBE_CONFIGS):
+        return PASS
+    # As with users, Kafka's has no text.
+    return Refused(
+        m.DescribeClientQuotasResponse(error_code=_REFUSED, error_message=None, entries=None)
     )
 
 

@@ -23,6 +23,7 @@ _AT_ONCE: Final[dict[type[Any], Callable[[Asking, Any, int], Verdict]]] = {
     m.CreateAclsRequest: cluster.create_acls,
     m.DeleteAclsRequest: cluster.delete_acls,
     m.DescribeAclsRequest: cluster.describe_acls,
+    m.DescribeClientQuotasRequest: cluster.describe_quotas,
     m.DescribeUserScramCredentialsRequest: cluster.describe_users,
     m.FetchRequest: topics.fetch,
     m.HeartbeatRequest: groups.heartbeat,

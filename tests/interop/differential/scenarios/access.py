@@ -575,3 +575,32 @@ async def users_are_the_clusters(s: Script) -> None:
     answer.differs(REFUSALS, "results[0].error_message", kafka=ANY, coterie=_DENIED_TEXT)
     asked = m.DescribeUserScramCredentialsRequest(users=(m.UserName(name="x"),))
     await s.ask(asked, 0, "ann")
+
+
+@scenario(Setup.GUARDED, each=ApiKey.DESCRIBE_CLIENT_QUOTAS)
+async def quotas_that_there_are_none_of(s: Script, version: int) -> None:
+    """DESCRIBE_CONFIGS on the cluster is needed, and a filter that makes sense."""
+    names = ("user", 0, "x"), ("user", 1, None), ("user", 2, None), ("ip", 0, "127.0.0.1")
+    for asked in ((), *((name,) for name in names), (("user", 0, "x"), ("client-id", 2, None))):
+        await s.ask(_quotas(*asked), version)
+        await s.ask(_quotas(*asked), version, "ann")
+    for asked in (
+        (("", 0, "x"),),
+        (("group", 0, "x"),),
+        (("user", 0, None),),
+        (("user", 1, "x"),),
+        (("user", 2, "x"),),
+        (("user", 3, None),),
+        (("user", 0, "x"), ("user", 2, None)),
+        (("user", 2, None), ("ip", 2, None)),
+    ):
+        answer = await s.learn(_quotas(*asked), version)
+        s.note(str(asked), [answer.error_code, answer.entries])
+
+
+def _quotas(*filters: tuple[str, int, str | None]) -> m.DescribeClientQuotasRequest:
+    components = tuple(
+        m.QuotaFilter(entity_type=kind, match_type=match_type, match=match)
+        for kind, match_type, match in filters
+    )
+    return m.DescribeClientQuotasRequest(components=components, strict=False)
