@@ -55,16 +55,17 @@ class Settings(AccessSettings):
     )
     max_connections: int = declare_number(
         20_000,
-        "How many connections may be open; further ones are closed at once. Kafka has no such "
-        "limit unless it is set.",
+        "How many connections may be open; for a further one, the oldest makes room that has still "
+        "to log in, or it is closed at once if there is none. Kafka has no such limit unless it is "
+        "set.",
         unit="connections",
         kafka=True,
         per_listener=True,
     )
     max_connections_per_ip: int = declare_number(
         20_000,
-        "How many connections may be open from one address; further ones are closed at once. "
-        "Kafka has no such limit unless it is set. 0 allows none but what "
+        "How many connections may be open from one address; further ones as with "
+        "`max.connections`. Kafka has no such limit unless it is set. 0 allows none but what "
         "`max.connections.per.ip.overrides` has.",
         unit="connections",
         at_least=0,
