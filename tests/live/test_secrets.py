@@ -27,7 +27,7 @@ from coterie_protocol import encode_request
 from coterie_protocol import messages as m
 from coterie_protocol.exceptions import CoterieError
 from tests.interop.kafka_broker import free_port
-from tests.live.daemon import HOST, Daemon, DaemonError, coterie, environment
+from tests.live.daemon import HOST, Daemon, DaemonError, coterie, environment, eventually
 from tests.support.certificates import Authority
 
 pytestmark = pytest.mark.slow
@@ -75,7 +75,7 @@ class Guarded:
                 with error:
                     self.said.append(error.read().decode())
 
-    async def log_in(self, sasl: Sasl, new_password: str = "") -> None:
+    async def log_in(self, sasl: Sasl, new_password: str = "") -> bool:
         """Log in, and perhaps set a password; what is said of a failure is kept."""
         security = Security(tls=self.tls, sasl=sasl)
         self.said.append(repr(security))
@@ -88,6 +88,8 @@ class Guarded:
                 self.said.append(repr(await admin.users.list()))
         except CoterieError as error:
             self.said.append(repr(error))
+            return False
+        return True
 
     def command(self, *arguments: str, user: str, password: str) -> None:
         """Run a command with a `client.properties`."""
@@ -195,12 +197,23 @@ def use_all(at: Guarded, key: rsa.RSAPrivateKey) -> list[str]:
     said = {"sub": "ann", "iat": int(time.time()), "exp": int(time.time()) + 600}
     token = jwt.encode(said, key, "RS256")
     forged = jwt.encode(said, rsa.generate_private_key(65537, 2048), "RS256")
-    asyncio.run(at.log_in(Sasl(SCRAM, "bob", SECRETS["of-bootstrap"]), SECRETS["set-by-admin"]))
+    bob = Sasl(SCRAM, "bob", SECRETS["of-bootstrap"])
+    dora = Sasl("PLAIN", "dora", SECRETS["set-by-admin"])
+
+    # Each of several workers hears of new users a moment later.
+    eventually(
+        lambda: asyncio.run(at.log_in(bob, SECRETS["set-by-admin"])), "the first user logs in"
+    )
+
+    def dora_is_known() -> bool:
+        asyncio.run(at.log_in(dora))
+        return "User:dora" in at.daemon.whole_log()
+
+    eventually(dora_is_known, "the user who was added logs in")
     for sasl in (
         Sasl(SCRAM, "ann", SECRETS["of-users-file"]),
         Sasl("PLAIN", "ann", SECRETS["of-users-file"]),
         Sasl("PLAIN", "eve", SECRETS["of-jaas"]),
-        Sasl("PLAIN", "dora", SECRETS["set-by-admin"]),
         Sasl("OAUTHBEARER", token=token),
         Sasl("OAUTHBEARER", token=forged),
         Sasl("PLAIN", "ann", SECRETS["wrong"]),
