@@ -83,6 +83,7 @@ OTHER_NAMES: Final[dict[str, tuple[str, ...]]] = {
     "message_set": ("records",),
     "messages": ("records",),
     "metadata": ("committed_metadata",),
+    "name": ("key",),
     "offset": ("committed_offset", "fetch_offset", "base_offset"),
     "offsets": ("old_style_offsets",),
     "partition": ("partition_index", "index"),
