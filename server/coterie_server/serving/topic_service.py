@@ -196,9 +196,7 @@ class TopicService:
                 await self._ensure(name, partitions)
             except PeerError as error:
                 if loop.time() >= give_up_s:
-                    why = (
-                        f"Topic '{name}' can't be created or extended: {str(error) or 'no answer'}."
-                    )
+                    why = f"Topic '{name}' can't be created or extended: {error}."
                     raise TopicRefusal("not_available", why) from error
                 await self._looked.wait()
             else:
@@ -223,7 +221,12 @@ class TopicService:
 
     async def _ensure(self, name: str, partitions: int) -> None:
         if self.catalogue.is_owned:
-            await self.catalogue.ensure(name, partitions)
+            try:
+                await self.catalogue.ensure(name, partitions)
+            except StoreError as error:
+                if self.catalogue.failure:
+                    raise
+                raise PeerError("another node is taking the topics over") from error
             return
         owner = self._cluster.owner_of(CATALOGUE_SHARD)
         if owner is None:

@@ -13,11 +13,12 @@ from coterie_protocol import ApiKey
 from coterie_server.address import Address
 from coterie_server.config.assembly import RandomIds, catalogue_config, group_config
 from coterie_server.config.settings import Settings
+from coterie_server.serving.catalogue_shard import CatalogueShard
 from coterie_server.serving.clock import Clock
 from coterie_server.serving.cluster import NodeNote
 from coterie_server.serving.node import Node, NodeOptions
 from coterie_server.serving.peers import PeerError
-from coterie_server.storage import MemoryStore
+from coterie_server.storage import MemoryStore, StoreError
 from coterie_server.topics import Catalogue
 
 pytestmark = pytest.mark.asyncio
@@ -122,3 +123,24 @@ async def test_loss_can_be_accepted_while_another_node_has_some_shards(store: Me
         assert len(owned(second)) == 3
         for node in (first, second):
             await node.stop()
+
+
+async def test_topic_is_made_though_the_topics_change_hands_meanwhile(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node that starts a moment later may be given them just when the first one makes a topic."""
+    node = node_on(store, 1)
+    ensure, tried = CatalogueShard.ensure, []
+
+    async def given_away_at_first(self: CatalogueShard, name: str, partitions: int) -> None:
+        tried.append(name)
+        if len(tried) == 1:
+            raise StoreError("could not be stored; the log says why")
+        await ensure(self, name, partitions)
+
+    monkeypatch.setattr(CatalogueShard, "ensure", given_away_at_first)
+    await node.start({"t": 3})
+    try:
+        assert (tried, node.topics["t"]) == (["t", "t"], 3)
+    finally:
+        await node.stop()
