@@ -45,7 +45,14 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkersDaemon]:
     with WorkersDaemon(folder, settings=SETTINGS, topics={"t": 4}) as daemon:
         commit(daemon, FIRST, 1)
         commit(daemon, SECOND, 1)
+        eventually(lambda: know_each_other(daemon), "the workers know each other")
         yield daemon
+
+
+def know_each_other(daemon: WorkersDaemon) -> bool:
+    """Whether each worker names all: one that began first hears of the others when it looks."""
+    ports = {number: daemon.port + number for number in range(1, daemon.workers + 1)}
+    return all(brokers(daemon, port) == ports for port in ports.values())
 
 
 def commit(daemon: Daemon, group: str, offset: int) -> None:
