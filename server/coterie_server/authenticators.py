@@ -51,6 +51,9 @@ _log = get_logger(__name__)
 _NONCE_BYTES: Final = 24
 _KEY_BYTES: Final = 32
 
+#: How passwords of the settings are kept in memory.
+_STRONGEST: Final = (ScramMechanism.SCRAM_SHA_512,)
+
 Stored = dict[tuple[str, ScramMechanism], ScramCredential]
 
 
@@ -151,9 +154,6 @@ class Authenticators:
     async def close(self) -> None:
         """Wait for the threads."""
         await self._threads.close()
-
-
-_STRONGEST: Final = (ScramMechanism.SCRAM_SHA_512,)
 
 
 class _Current:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import ipaddress
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
-from coterie_server.address import Address
+from coterie_server.address import Address, is_loopback
 from coterie_server.config.terms import http_tls
 from coterie_server.http import (
     AllowedHosts,
@@ -51,7 +50,7 @@ class HttpService:
 
     def _refuse_to_be_open(self, address: Address) -> None:
         settings = self._options.settings
-        if settings.http_allow_insecure or _is_loopback(address.host):
+        if settings.http_allow_insecure or is_loopback(address.host):
             return
         anyway = "or http.allow.insecure = true if all who reach it may"
         if self.tls is None:
@@ -124,10 +123,3 @@ def _tokens(settings: Settings) -> Tokens:
         )
     except TokenError as error:
         raise ServerError(str(error)) from error
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower().rstrip(".") == "localhost"

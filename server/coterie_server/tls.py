@@ -174,6 +174,8 @@ def _load_identity(context: ssl.SSLContext, options: TlsOptions) -> bytes:
     prefix = options.prefix
     where, chain = _certificates(options)
     keys = _blocks(chain, "PRIVATE KEY")
+    if options.key_location and options.key:
+        raise TlsError(f"{prefix}.key.location and {prefix}.keystore.key are both set; keep one.")
     if options.key_location:
         where = f"{prefix}.key.location = {options.key_location}"
         keys = _blocks(_read(where, options.key_location), "PRIVATE KEY")

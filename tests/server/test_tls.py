@@ -132,6 +132,10 @@ def other(files: Files, folder: Path) -> dict[str, tuple[tuple[str, ...], str]]:
             ("keystore_location", str(files.both), "certificate_chain", "x"),
             "ssl.keystore.location and ssl.keystore.certificate.chain are both set; keep one.",
         ),
+        "both keys": (
+            ("keystore_location", str(files.both), "key_location", str(files.key), "key", "x"),
+            "ssl.key.location and ssl.keystore.key are both set; keep one.",
+        ),
         "no authority": (
             ("keystore_location", str(files.both), "client_auth", "required"),
             "and no authority is trusted to issue clients' certificates. Set ssl.truststore.locat",

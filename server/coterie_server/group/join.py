@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import MemberJoined, MemberReplaced
+from coterie_server.error_answers import join_error, sync_error
 from coterie_server.group import replies
 from coterie_server.group.group import CONSUMER, Group
 from coterie_server.group.member import Member
@@ -80,7 +81,7 @@ def _check_request(step: Step, message: JoinGroupRequest) -> ErrorCode | None:
 
 
 def _refuse(step: Step, request: Request, error: ErrorCode, member_id: str = "") -> None:
-    step.reply(request, replies.join_error(request.version, error, member_id))
+    step.reply(request, join_error(request.version, error, member_id))
 
 
 def _has_room(step: Step, group: Group, message: JoinGroupRequest) -> bool:
@@ -281,7 +282,7 @@ def _join_again(step: Step, group: Group, member: Member, request: Request) -> N
     )
     superseded = group.park_join(member, request, step.now_ms)
     if superseded is not None:
-        answer = replies.join_error(superseded.version, ErrorCode.REBALANCE_IN_PROGRESS, member.id)
+        answer = join_error(superseded.version, ErrorCode.REBALANCE_IN_PROGRESS, member.id)
         step.reply(superseded, answer)
     rebalance_or_complete(step, group, cause, member.named(member.reason), follows)
 
@@ -339,9 +340,9 @@ def _replace_static(step: Step, group: Group, member_id: str, request: Request) 
 def _hand_over(step: Step, group: Group, old: Member, member_id: str, request: Request) -> Member:
     if old.join is not None:
         error = ErrorCode.FENCED_INSTANCE_ID
-        step.reply(old.join, replies.join_error(old.join.version, error, old.id))
+        step.reply(old.join, join_error(old.join.version, error, old.id))
     if old.sync is not None:
-        step.reply(old.sync, replies.sync_error(ErrorCode.FENCED_INSTANCE_ID))
+        step.reply(old.sync, sync_error(ErrorCode.FENCED_INSTANCE_ID))
     was_pending = old.id in group.pending_syncs
     new = group.replace_static(old, member_id)
     new.is_new = old.is_new

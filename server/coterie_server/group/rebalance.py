@@ -21,6 +21,7 @@ from coterie_protocol.journal import (
     PhaseJoined,
     RebalanceStarted,
 )
+from coterie_server.error_answers import join_error, sync_error
 from coterie_server.group import replies
 from coterie_server.group.group import CONSUMER, InitialDelay, OngoingRebalance
 from coterie_server.group.ledger import by_topic
@@ -110,7 +111,7 @@ def _cancel_syncs(step: Step, group: Group) -> None:
     for member in group.members.values():
         member.change(is_void=True)
         if member.sync is not None:
-            step.reply(member.sync, replies.sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
+            step.reply(member.sync, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
             member.sync = None
             step.keep_alive(group, member)
 
@@ -286,9 +287,9 @@ def drop_member(step: Step, group: Group, member: Member, how: str, reason: str 
     )
     join = group.park_join(member, None)
     if join is not None:
-        step.reply(join, replies.join_error(join.version, ErrorCode.UNKNOWN_MEMBER_ID))
+        step.reply(join, join_error(join.version, ErrorCode.UNKNOWN_MEMBER_ID))
     if member.sync is not None:
-        step.reply(member.sync, replies.sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
+        step.reply(member.sync, sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
     group.remove(member.id)
     step.forget_session(group, member.id)
     if member.saved is not None:

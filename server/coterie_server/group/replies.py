@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.messages import (
     JoinGroupResponse,
     JoinGroupResponseMember,
@@ -16,21 +15,10 @@ if TYPE_CHECKING:
     from coterie_server.group.member import Member
     from coterie_server.step import Request
 
-__all__ = ["join_answer", "join_error", "sync_answer", "sync_error"]
+__all__ = ["join_answer", "sync_answer"]
 
 #: The first version of JoinGroup in which the protocol's name may be null.
 _NULLABLE_NAME_FROM = 7
-
-
-def join_error(version: int, error: ErrorCode, member_id: str = "") -> JoinGroupResponse:
-    """The answer to a join that failed."""
-    return JoinGroupResponse(
-        error_code=error,
-        protocol_name=None if version >= _NULLABLE_NAME_FROM else "",
-        leader="",
-        member_id=member_id,
-        members=(),
-    )
 
 
 def join_answer(
@@ -66,11 +54,6 @@ def _all_members(group: Group) -> tuple[JoinGroupResponseMember, ...]:
         )
         for member in group.members.values()
     )
-
-
-def sync_error(error: ErrorCode) -> SyncGroupResponse:
-    """The answer to a sync that failed."""
-    return SyncGroupResponse(error_code=error, assignment=b"")
 
 
 def sync_answer(group: Group, member: Member, request: Request) -> SyncGroupResponse:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import OwnershipConflict, RebalanceCompleted
+from coterie_server.error_answers import sync_error
 from coterie_server.group import replies
 from coterie_server.group.group import CONSUMER
 from coterie_server.group.ledger import Review, by_topic
@@ -34,14 +35,14 @@ def sync(step: Step, request: Request) -> None:
     group = step.group(message.group_id)
     error = _check(step, group, request)
     if error is not None:
-        step.reply(request, replies.sync_error(error))
+        step.reply(request, sync_error(error))
         return
     if group is None:
         raise AssertionError("a sync without a group passed the checks")
     member = group.members[message.member_id]
     member.last_seen_ms = step.now_ms
     if group.state is GroupState.PREPARING:
-        step.reply(request, replies.sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
+        step.reply(request, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
         return
     group.pending_syncs.discard(member.id)
     if not group.pending_syncs:
@@ -50,7 +51,7 @@ def sync(step: Step, request: Request) -> None:
         step.reply(request, replies.sync_answer(group, member, request))
         return
     if member.sync is not None:
-        step.reply(member.sync, replies.sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
+        step.reply(member.sync, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
     member.sync = request
     if group.row.leader == member.id:
         _complete(step, group, message)

@@ -20,7 +20,7 @@ from coterie_server.security.screening import (
     Refused,
     screen,
 )
-from coterie_server.serving.catalogue_shard import CHANGES
+from coterie_server.serving.failures import CHANGES
 from coterie_server.storage import StoreError
 from coterie_server.turns import Unfinished
 

@@ -18,7 +18,7 @@ from coterie_protocol.journal import TopicChanged
 from coterie_server.net import Exchange
 from coterie_server.serving.cluster import CATALOGUE_SHARD, TopicsVersion
 from coterie_server.serving.context import NodeContext
-from coterie_server.serving.failures import failure
+from coterie_server.serving.failures import CHANGES, failure
 from coterie_server.serving.parked_fetches import ParkedFetches
 from coterie_server.serving.shard import ServedShard
 from coterie_server.serving.topic_counts import in_turn
@@ -36,19 +36,7 @@ if TYPE_CHECKING:
     from coterie_server.storage import KeptRecord
     from coterie_server.topics import PartitionEnds
 
-__all__ = ["ABOUT_RIGHTS", "CATALOGUE_SHARD", "CHANGES", "CatalogueShard"]
-
-#: The requests that change topics or rights.
-CHANGES: Final = (
-    m.AlterUserScramCredentialsRequest,
-    m.CreateAclsRequest,
-    m.CreatePartitionsRequest,
-    m.CreateTopicsRequest,
-    m.DeleteAclsRequest,
-    m.DeleteTopicsRequest,
-)
-#: The requests that tell of rights.
-ABOUT_RIGHTS: Final = (m.DescribeAclsRequest, m.DescribeUserScramCredentialsRequest)
+__all__ = ["CATALOGUE_SHARD", "CatalogueShard"]
 
 #: How long a deletion waits at most for the groups to forget, whatever its client allows.
 _DELETION_MIN_S: Final = 1.0

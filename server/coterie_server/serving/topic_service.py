@@ -17,9 +17,9 @@ from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
 from coterie_server.log.logger import get_logger
 from coterie_server.serving.access_control import AccessControl, KnownTopics
-from coterie_server.serving.catalogue_shard import ABOUT_RIGHTS, CHANGES, CatalogueShard
+from coterie_server.serving.catalogue_shard import CatalogueShard
 from coterie_server.serving.cluster import CATALOGUE_SHARD, TopicsVersion
-from coterie_server.serving.failures import failure
+from coterie_server.serving.failures import ABOUT_RIGHTS, CHANGES, failure
 from coterie_server.serving.other_nodes import LATEST, OtherNodes
 from coterie_server.serving.parked_fetches import ParkedFetches
 from coterie_server.serving.peers import PeerError

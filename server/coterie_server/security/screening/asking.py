@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
@@ -25,6 +26,7 @@ __all__ = [
     "Refused",
     "TopicFacts",
     "Verdict",
+    "leave_out",
 ]
 
 T = TypeVar("T")
@@ -79,6 +81,37 @@ class Narrowed(NamedTuple):
 
 
 Verdict = Refused | Narrowed | _Word
+
+
+def leave_out(
+    message: Any,  # noqa: ANN401  # any request
+    allowed: Collection[object],
+    refused: Collection[object],
+    tell: Callable[[Any], Any],
+    *,
+    of: str = "topics",
+    told_in: str = "topics",
+    asks_for_none: bool = False,
+) -> Verdict:
+    """What becomes of a request of which some items are allowed, and others are not.
+
+    `of` is the request's field that has the items, `told_in` the answer's that tells of them, and
+    `tell` gives the answer to a request for those that are refused.  An error of the whole request
+    comes without items; where it counts even if no item is left, the request `asks_for_none`.
+    """
+    if not refused:
+        return PASS
+    answer = tell(replace(message, **{of: tuple(refused)}))
+    if not allowed and not asks_for_none:
+        return Refused(answer)
+    told = getattr(answer, told_in)
+
+    def complete(answer: Any) -> Any:  # noqa: ANN401  # to any request
+        if getattr(answer, "error_code", 0):
+            return answer
+        return replace(answer, **{told_in: (*getattr(answer, told_in), *told)})
+
+    return Narrowed(replace(message, **{of: tuple(allowed)}), complete)
 
 
 class Refusal(NamedTuple):

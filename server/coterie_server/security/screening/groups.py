@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
+from coterie_server.error_answers import error_answer, join_error, sync_error
 from coterie_server.security.acls import Operation, ResourceType
 from coterie_server.security.screening.asking import (
     CHECKS_AT_ONCE,
@@ -15,6 +16,7 @@ from coterie_server.security.screening.asking import (
     Narrowed,
     Refused,
     Verdict,
+    leave_out,
 )
 from coterie_server.turns import Piece, begin
 
@@ -41,8 +43,6 @@ _TEXTS: Final = {
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
 }
 
-#: From this version on JoinGroup says null where there is no protocol.
-_NO_PROTOCOL_FROM: Final = 7
 #: From this version on SyncGroup has to name the protocol; whether it does is checked first.
 _SYNC_PROTOCOL_FROM: Final = 5
 #: From this version on FindCoordinator asks for many keys.
@@ -56,15 +56,7 @@ def join(asking: Asking, message: m.JoinGroupRequest, version: int) -> Verdict:
     """READ on the group."""
     if asking.may(Operation.READ, _GROUP, message.group_id):
         return PASS
-    return Refused(
-        m.JoinGroupResponse(
-            error_code=_NO_GROUP,
-            protocol_name=None if version >= _NO_PROTOCOL_FROM else "",
-            leader="",
-            member_id="",
-            members=(),
-        )
-    )
+    return Refused(join_error(version, _NO_GROUP))  # even the member id is not told
 
 
 def sync(asking: Asking, message: m.SyncGroupRequest, version: int) -> Verdict:
@@ -74,7 +66,7 @@ def sync(asking: Asking, message: m.SyncGroupRequest, version: int) -> Verdict:
         return PASS  # to be refused for that
     if asking.may(Operation.READ, _GROUP, message.group_id):
         return PASS
-    return Refused(m.SyncGroupResponse(error_code=_NO_GROUP, assignment=b""))
+    return Refused(sync_error(_NO_GROUP))
 
 
 def heartbeat(asking: Asking, message: m.HeartbeatRequest, version: int) -> Verdict:
@@ -141,21 +133,21 @@ def describe_groups(
     asking: Asking, message: m.DescribeGroupsRequest, version: int
 ) -> Making[Verdict]:
     """DESCRIBE on each group; an answer says what else may be done with it."""
-    del version
     names = message.groups
     allowed, refused = yield from asking.sort_in_turns(Operation.DESCRIBE, _GROUP, names, str)
     if not refused and not message.include_authorized_operations:
         return PASS
-    hidden = frozenset(refused)
     if not allowed:
-        return Refused(m.DescribeGroupsResponse(groups=tuple(map(_not_described, names))))
+        return Refused(error_answer(message, version, _NO_GROUP))
+    not_told = error_answer(replace(message, groups=tuple(refused)), version, _NO_GROUP)
+    hidden = {group.group_id: group for group in not_told.groups}
 
     def complete(answer: m.DescribeGroupsResponse) -> Making[m.DescribeGroupsResponse]:
         described = iter(answer.groups)
         piece = Piece(CHECKS_AT_ONCE // 5)
         told = []
         for name in names:
-            group = _not_described(name) if name in hidden else next(described)
+            group = hidden.get(name) or next(described)
             if message.include_authorized_operations and not group.error_code:
                 operations = asking.operations(_GROUP, name)
                 group = replace(group, authorized_operations=operations)
@@ -167,17 +159,6 @@ def describe_groups(
     return Narrowed(
         replace(message, groups=tuple(allowed)) if hidden else message,
         lambda answer: begin(complete(answer)),
-    )
-
-
-def _not_described(group_id: str) -> m.DescribedGroup:
-    return m.DescribedGroup(
-        error_code=_NO_GROUP,
-        group_id=group_id,
-        group_state="",
-        protocol_type="",
-        protocol_data="",
-        members=(),
     )
 
 
@@ -202,15 +183,13 @@ def list_groups(asking: Asking, message: m.ListGroupsRequest, version: int) -> V
 
 def delete_groups(asking: Asking, message: m.DeleteGroupsRequest, version: int) -> Making[Verdict]:
     """DELETE on each group."""
-    del version
     names = dict.fromkeys(message.groups_names)
     allowed, refused = yield from asking.sort_in_turns(Operation.DELETE, _GROUP, names, str)
-    if not refused:
-        return PASS
-    told = tuple(m.DeletableGroupResult(group_id=name, error_code=_NO_GROUP) for name in refused)
-    if not allowed:
-        return Refused(m.DeleteGroupsResponse(results=told))
-    return Narrowed(
-        replace(message, groups_names=tuple(allowed)),
-        lambda answer: replace(answer, results=(*answer.results, *told)),
+    return leave_out(
+        message,
+        allowed,
+        refused,
+        lambda left: error_answer(left, version, _NO_GROUP),
+        of="groups_names",
+        told_in="results",
     )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
+from coterie_server.error_answers import error_answer, no_offsets
 from coterie_server.security.acls import Operation, ResourceType
 from coterie_server.security.screening.asking import (
     CHECKS_AT_ONCE,
@@ -17,6 +18,7 @@ from coterie_server.security.screening.asking import (
     Narrowed,
     Refused,
     Verdict,
+    leave_out,
 )
 from coterie_server.turns import Piece, begin
 
@@ -30,8 +32,6 @@ _TOPIC: Final = ResourceType.TOPIC
 _NO_GROUP: Final = ErrorCode.GROUP_AUTHORIZATION_FAILED
 _NO_TOPIC: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
-#: From this version on OffsetFetch has room for an error besides those of partitions.
-_FETCH_ERROR_FROM: Final = 2
 #: From this version on OffsetFetch asks for many groups.
 _FETCH_MANY_FROM: Final = 8
 
@@ -41,38 +41,10 @@ def commit(asking: Asking, message: m.OffsetCommitRequest, version: int) -> Verd
 
     Never in turns: a later request on the connection must not overtake it.
     """
-    del version
     if not asking.may(Operation.READ, _GROUP, message.group_id):
-        return Refused(_not_committed(message.topics, _NO_GROUP))
+        return Refused(error_answer(message, version, _NO_GROUP))
     allowed, refused = asking.sort(Operation.READ, _TOPIC, message.topics, attrgetter("name"))
-    if not refused:
-        return PASS
-    told = _not_committed(refused, _NO_TOPIC)
-    if not allowed:
-        return Refused(told)
-    return Narrowed(
-        replace(message, topics=tuple(allowed)),
-        lambda answer: replace(answer, topics=(*answer.topics, *told.topics)),
-    )
-
-
-def _not_committed(
-    topics: Iterable[m.OffsetCommitRequestTopic], error: ErrorCode
-) -> m.OffsetCommitResponse:
-    return m.OffsetCommitResponse(
-        topics=tuple(
-            m.OffsetCommitResponseTopic(
-                name=topic.name,
-                partitions=tuple(
-                    m.OffsetCommitResponsePartition(
-                        partition_index=each.partition_index, error_code=error
-                    )
-                    for each in topic.partitions
-                ),
-            )
-            for topic in topics
-        )
-    )
+    return leave_out(message, allowed, refused, lambda left: error_answer(left, version, _NO_TOPIC))
 
 
 def delete_offsets(asking: Asking, message: m.OffsetDeleteRequest, version: int) -> Verdict:
@@ -81,26 +53,24 @@ def delete_offsets(asking: Asking, message: m.OffsetDeleteRequest, version: int)
     if not asking.may(Operation.DELETE, _GROUP, message.group_id):
         return Refused(m.OffsetDeleteResponse(error_code=_NO_GROUP, topics=()))
     allowed, refused = asking.sort(Operation.READ, _TOPIC, message.topics, attrgetter("name"))
-    if not refused:
-        return PASS
-    told = tuple(
-        m.OffsetDeleteResponseTopic(
-            name=topic.name,
-            partitions=tuple(
-                m.OffsetDeleteResponsePartition(
-                    partition_index=each.partition_index, error_code=_NO_TOPIC
-                )
-                for each in topic.partitions
-            ),
+    return leave_out(message, allowed, refused, _not_deleted, asks_for_none=True)
+
+
+def _not_deleted(message: m.OffsetDeleteRequest) -> m.OffsetDeleteResponse:
+    return m.OffsetDeleteResponse(
+        topics=tuple(
+            m.OffsetDeleteResponseTopic(
+                name=topic.name,
+                partitions=tuple(
+                    m.OffsetDeleteResponsePartition(
+                        partition_index=each.partition_index, error_code=_NO_TOPIC
+                    )
+                    for each in topic.partitions
+                ),
+            )
+            for topic in message.topics
         )
-        for topic in refused
     )
-
-    def complete(answer: m.OffsetDeleteResponse) -> m.OffsetDeleteResponse:
-        # An error of the whole group comes without topics.
-        return answer if answer.error_code else replace(answer, topics=(*answer.topics, *told))
-
-    return Narrowed(replace(message, topics=tuple(allowed)), complete)
 
 
 def fetch_offsets(asking: Asking, message: m.OffsetFetchRequest, version: int) -> Making[Verdict]:
@@ -108,42 +78,18 @@ def fetch_offsets(asking: Asking, message: m.OffsetFetchRequest, version: int) -
     if version >= _FETCH_MANY_FROM:
         return (yield from _fetch_of_many(asking, message))
     if not asking.may(Operation.DESCRIBE, _GROUP, message.group_id):
-        return Refused(_not_fetched(message, version))
+        return Refused(error_answer(message, version, _NO_GROUP))
     if message.topics is None:
         return Narrowed(message, lambda answer: begin(_described(asking, answer)))
     allowed, refused = yield from asking.sort_in_turns(
         Operation.DESCRIBE, _TOPIC, message.topics, attrgetter("name")
     )
-    if not refused:
-        return PASS
-    told = tuple(_unknown_offsets(topic, _NO_TOPIC) for topic in refused)
-
-    def complete(answer: m.OffsetFetchResponse) -> m.OffsetFetchResponse:
-        return answer if answer.error_code else replace(answer, topics=(*answer.topics, *told))
-
-    return Narrowed(replace(message, topics=tuple(allowed)), complete)
+    return leave_out(message, allowed, refused, _without_offsets, asks_for_none=True)
 
 
-def _not_fetched(message: m.OffsetFetchRequest, version: int) -> m.OffsetFetchResponse:
-    if version >= _FETCH_ERROR_FROM:
-        return m.OffsetFetchResponse(error_code=_NO_GROUP)
-    # Clients of these versions look for errors at the partitions alone.
-    told = tuple(_unknown_offsets(topic, _NO_GROUP) for topic in message.topics or ())
-    return m.OffsetFetchResponse(topics=told)
-
-
-def _unknown_offsets(
-    topic: m.OffsetFetchRequestTopic, error: ErrorCode
-) -> m.OffsetFetchResponseTopic:
-    return m.OffsetFetchResponseTopic(
-        name=topic.name,
-        partitions=tuple(
-            m.OffsetFetchResponsePartition(
-                partition_index=index, committed_offset=-1, metadata="", error_code=error
-            )
-            for index in topic.partition_indexes
-        ),
-    )
+def _without_offsets(message: m.OffsetFetchRequest) -> m.OffsetFetchResponse:
+    topics = tuple(no_offsets(topic, _NO_TOPIC) for topic in message.topics or ())
+    return m.OffsetFetchResponse(topics=topics)
 
 
 def _described(asking: Asking, answer: Any) -> Making[Any]:  # noqa: ANN401  # of one group or many

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.schema import NIL_UUID
+from coterie_server.error_answers import error_answer
 from coterie_server.security.acls import Operation, ResourceType
 from coterie_server.security.screening.asking import (
     CHECKS_AT_ONCE,
@@ -19,6 +20,7 @@ from coterie_server.security.screening.asking import (
     Narrowed,
     Refused,
     Verdict,
+    leave_out,
 )
 from coterie_server.turns import Piece, each
 
@@ -87,23 +89,17 @@ def create_partitions(
     asking: Asking, message: m.CreatePartitionsRequest, version: int
 ) -> Making[Verdict]:
     """ALTER on each topic."""
-    del version
     times = Counter(topic.name for topic in message.topics)
     plain = [name for name, number in times.items() if number == 1]
     _, refused = yield from asking.sort_in_turns(Operation.ALTER, _TOPIC, plain, str)
-    if not refused:
-        return PASS
-    told = tuple(
-        m.CreatePartitionsTopicResult(name=name, error_code=_REFUSED, error_message=None)
-        for name in refused
-    )
     left_out = frozenset(refused)
-    allowed = tuple(topic for topic in message.topics if topic.name not in left_out)
-    if not allowed:
-        return Refused(m.CreatePartitionsResponse(results=told))
-    return Narrowed(
-        replace(message, topics=allowed),
-        lambda answer: replace(answer, results=(*answer.results, *told)),
+    allowed = [topic for topic in message.topics if topic.name not in left_out]
+    return leave_out(
+        message,
+        allowed,
+        [topic for topic in message.topics if topic.name in left_out],
+        lambda left: error_answer(left, version, _REFUSED),
+        told_in="results",
     )
 
 

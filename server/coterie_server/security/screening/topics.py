@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.schema import NIL_UUID
+from coterie_server.error_answers import error_answer
 from coterie_server.security.acls import Operation, ResourceType
 from coterie_server.security.screening.asking import (
     CHECKS_AT_ONCE,
@@ -16,8 +17,8 @@ from coterie_server.security.screening.asking import (
     PASS,
     Asking,
     Narrowed,
-    Refused,
     Verdict,
+    leave_out,
 )
 from coterie_server.turns import Piece, begin
 
@@ -163,30 +164,10 @@ def _metadata_by_name(
 
 def list_offsets(asking: Asking, message: m.ListOffsetsRequest, version: int) -> Making[Verdict]:
     """DESCRIBE on each topic."""
-    del version
     allowed, refused = yield from asking.sort_in_turns(
         Operation.DESCRIBE, _TOPIC, message.topics, attrgetter("name")
     )
-    if not refused:
-        return PASS
-    told = tuple(
-        m.ListOffsetsTopicResponse(
-            name=topic.name,
-            partitions=tuple(
-                m.ListOffsetsPartitionResponse(
-                    partition_index=each.partition_index, error_code=_REFUSED
-                )
-                for each in topic.partitions
-            ),
-        )
-        for topic in refused
-    )
-    if not allowed:
-        return Refused(m.ListOffsetsResponse(topics=told))
-    return Narrowed(
-        replace(message, topics=tuple(allowed)),
-        lambda answer: replace(answer, topics=(*answer.topics, *told)),
-    )
+    return leave_out(message, allowed, refused, lambda left: error_answer(left, version, _REFUSED))
 
 
 def fetch(asking: Asking, message: m.FetchRequest, version: int) -> Verdict:
@@ -201,23 +182,20 @@ def fetch(asking: Asking, message: m.FetchRequest, version: int) -> Verdict:
     is_follower = max(message.replica_id, message.replica_state.replica_id) >= 0
     is_forbidden = is_follower and not asking.may_in_cluster(Operation.CLUSTER_ACTION)
     allowed: list[m.FetchTopic] = []
-    told: list[m.FetchableTopicResponse] = []
+    refused: list[m.FetchTopic] = []
     for topic in message.topics:
         name = name_of(topic)
         if name is None:  # not to be found by any right
             allowed.append(topic)
         elif is_forbidden or not (is_follower or asking.may(Operation.READ, _TOPIC, name)):
-            told.append(_not_fetched(topic))
+            refused.append(topic)
         else:
             allowed.append(topic)
-    if not told:
-        return PASS
-    if not allowed:
-        return Refused(m.FetchResponse(responses=tuple(told)))
-    return Narrowed(
-        replace(message, topics=tuple(allowed)),
-        lambda answer: replace(answer, responses=(*answer.responses, *told)),
-    )
+
+    def tell(left: m.FetchRequest) -> m.FetchResponse:
+        return m.FetchResponse(responses=tuple(map(_not_fetched, left.topics)))
+
+    return leave_out(message, allowed, refused, tell, told_in="responses")
 
 
 def _not_fetched(topic: m.FetchTopic) -> m.FetchableTopicResponse:
@@ -240,25 +218,14 @@ def _not_fetched(topic: m.FetchTopic) -> m.FetchableTopicResponse:
 
 def produce(asking: Asking, message: m.ProduceRequest, version: int) -> Verdict:
     """WRITE on each topic."""
-    del version
     if not message.acks:
         return PASS  # no answer is read; the connection is closed, whatever is asked for
     allowed, refused = asking.sort(Operation.WRITE, _TOPIC, message.topic_data, attrgetter("name"))
-    if not refused:
-        return PASS
-    told = tuple(
-        m.TopicProduceResponse(
-            name=topic.name,
-            partition_responses=tuple(
-                m.PartitionProduceResponse(index=each.index, error_code=_REFUSED, base_offset=-1)
-                for each in topic.partition_data
-            ),
-        )
-        for topic in refused
-    )
-    if not allowed:
-        return Refused(m.ProduceResponse(responses=told))
-    return Narrowed(
-        replace(message, topic_data=tuple(allowed)),
-        lambda answer: replace(answer, responses=(*answer.responses, *told)),
+    return leave_out(
+        message,
+        allowed,
+        refused,
+        lambda left: error_answer(left, version, _REFUSED),
+        of="topic_data",
+        told_in="responses",
     )
