@@ -2,7 +2,8 @@
 
 This package knows nothing of sockets, clocks or coordinators.  `messages` declares requests and
 responses, `codec` reads and writes them, `framing` cuts a stream into frames, `consumer` has the
-subscriptions and assignments that members exchange inside of messages, `errors` has an exception
+subscriptions and assignments that members exchange inside of messages, `streams` what members with
+state put inside of those, `errors` has an exception
 for each of Kafka's error codes, and `journal` declares the events that coordinators write down.
 """
 
