@@ -19,6 +19,7 @@ from coterie_assignors.base import (
     RebalanceProtocol,
 )
 from coterie_assignors.ownership import CONTESTED, Owners, resolve_claims
+from coterie_assignors.state import WarmSettings
 from coterie_protocol.consumer import TopicPartitions, flatten, group_by_topic
 
 __all__ = ["Adjustment", "InvalidAssignmentError", "adjust", "lead", "reassign_refused"]
@@ -39,15 +40,31 @@ class Adjustment:
     needs_rejoin: bool = False
     #: The withheld partitions, by the member that each is meant for.
     withheld: dict[str, Partitions] = field(default_factory=dict)
+    #: The partitions whose state members are to keep a copy of, in case their owner fails.
+    standbys: dict[str, Partitions] = field(default_factory=dict)
+    #: The partitions that members are to become ready for.
+    warmups: dict[str, Partitions] = field(default_factory=dict)
+    #: For each partition that is to move in the end, where to, as a member id.
+    targets: dict[_Pair, str] = field(default_factory=dict)
+    #: Whether this is what is right in the end.  If not, the leader has to look again later.
+    is_final: bool = True
 
 
-def lead(assignor: Assignor, cluster: Cluster, members: Mapping[str, MemberInfo]) -> Adjustment:
+def lead(
+    assignor: Assignor,
+    cluster: Cluster,
+    members: Mapping[str, MemberInfo],
+    settings: WarmSettings | None = None,
+) -> Adjustment:
     """Have the assignor decide, check its answer, and adjust it.
 
     Raises `InvalidAssignmentError` if the answer assigns a partition twice or to a member that does
     not subscribe to its topic, or if it leaves a member out.
     """
-    answer = assignor.assign(cluster, members)
+    if settings is None or all(member.warm is None for member in members.values()):
+        answer = assignor.assign(cluster, members)
+    else:
+        answer = assignor.assign_warm(cluster, members, settings)
     _check(answer, members)
     target = reassign_refused(answer, members)
     if RebalanceProtocol.COOPERATIVE not in assignor.protocols:
