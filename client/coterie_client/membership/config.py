@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Final
 from uuid import UUID
 
-from coterie_assignors.warm import WarmSettings
+from coterie_assignors import WarmSettings
 from coterie_client import checks
 from coterie_client.errors import ConfigurationError
 from coterie_protocol.streams import LATEST_VERSION

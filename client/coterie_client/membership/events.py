@@ -268,6 +268,8 @@ class StandbysChanged(Event):
     #: All of both kinds, from now on.
     standbys: Partitions
     warm_ups: Partitions
+    #: Those of them that are new.
+    added: Partitions
     #: What is not kept up to date any more, some of which may be worked on from now on.
     ended: Partitions
 

@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from typing import Final, TypeAlias
 from uuid import UUID
 
-from coterie_assignors.warm import RUNNING, UNKNOWN, WarmReport, WarmSettings
+from coterie_assignors import RUNNING, UNKNOWN, WarmReport, WarmSettings
 from coterie_client.membership.actions import KeepWarm, Role
 from coterie_client.membership.context import Context
 from coterie_client.membership.events import (
@@ -18,7 +18,7 @@ from coterie_client.membership.events import (
     WarmUpReady,
 )
 from coterie_client.membership.phases import Phase
-from coterie_client.membership.warm_blocks import Orders
+from coterie_client.membership.warm_blocks import Orders, encode_report, read_orders
 from coterie_client.wire.addresses import TopicPartition
 from coterie_protocol.streams import NO_REBALANCE, next_version
 
@@ -54,11 +54,17 @@ class Standbys:
         #: What the member held when it was last assigned something; what it let go of since may
         #: still be on its disk.
         self._had: frozenset[TopicPartition] = frozenset()
-        #: What was reported when the member began to join.
-        self._reported: Mapping[TopicPartition, int] = {}
+        #: What is reported in all attempts at one join; None if that is not settled yet.
+        self._report: Mapping[TopicPartition, int] | None = None
+        #: The partitions that are to be worked on here in the end.
+        self._expected: AbstractSet[TopicPartition] = frozenset()
         #: The version of reports that all members are known to read.
         self.version = context.config.warm_version
         self._used_version = self.version
+        #: The topics that the member subscribed to when it joined: old versions number them.
+        self._joined_topics: frozenset[str] = frozenset()
+        #: What the leader said last.
+        self._orders: Orders | None = None
         self._process_id: UUID | None = None
         self._probe_ms: int | None = None
         #: The next time at which a warm-up may make the group rebalance.
@@ -85,7 +91,9 @@ class Standbys:
         ready = self._ready()
         if ready and now_ms >= self._ready_from_ms:
             self._ready_from_ms = now_ms + self._config.ready_interval_ms
-            self._outbox.report(WarmUpReady(partitions=ready, lag=max(self._lags[p] for p in ready)))
+            self._outbox.report(
+                WarmUpReady(partitions=ready, lag=max(self._lags[p] for p in ready))
+            )
             self._state.request_rejoin(f"warm: {_named(ready)} caught up")
         elif self._probe_ms is not None and now_ms >= self._probe_ms:
             self._probe_ms = None
@@ -100,9 +108,8 @@ class Standbys:
 
     def keep_warm(self, held: Held) -> None:
         """Hold state from now on, and ask `held` at each join for what no task tells of."""
-        self._held = held
-        if self._state.identity.is_in_generation:
-            self._state.request_rejoin("warm: this member holds state from now on")
+        self._held, self._report = held, None
+        self._state.request_rejoin("warm: this member holds state from now on")
 
     def note_lag(self, partition: TopicPartition, lag: int) -> bool:
         """Note how far behind a partition's state is; whether the member wants a turn for it."""
@@ -116,11 +123,10 @@ class Standbys:
         return tuple(sorted(each for each in self.roles if self._is_ready(each)))
 
     def _is_ready(self, partition: TopicPartition) -> bool:
-        is_warm_up = self.roles.get(partition) is Role.WARM_UP
         return (
-            is_warm_up
+            partition in self._expected
             and self._is_acceptable(self._lags.get(partition))
-            and not self._is_acceptable(self._reported.get(partition))
+            and not self._is_acceptable((self._report or {}).get(partition))
         )
 
     def _is_acceptable(self, lag: int | None) -> bool:
@@ -129,31 +135,42 @@ class Standbys:
     # -- what the leader is told ---------------------------------------------------------------
 
     def begin_join(self) -> None:
-        """Look at what is held, to report it.
+        """Look anew at what is held when it is reported next.
 
         All attempts at one join report the same: a coordinator that has the first one already takes
-        another report for news, and has the group rebalance for it.  May raise what the user's
-        `held` raises.
+        another report for news, and has the group rebalance for it.
         """
-        if self._held is None:
-            return
-        lags = dict.fromkeys(self._had | self.roles.keys() | self._state.owned.keys(), UNKNOWN)
-        lags |= self._held()
-        lags |= {p: lag for p, lag in self._lags.items() if lag >= 0 or p not in lags}
-        self._reported = {p: max(lag, UNKNOWN) for p, lag in lags.items()}
-        self._used_version = self.version
+        self._report = None
 
-    def report(self) -> WarmReport | None:
-        """What to tell the leader; None if the member holds no state."""
+    def report(self) -> bytes | None:
+        """What to tell the leader; None if the member holds no state.
+
+        Raises what the user's `held` raises.
+        """
+        self._joined_topics = subscribed = self._state.subscribed
         if self._held is None:
             return None
-        owned, subscribed = self._state.owned, self._state.subscribed
-        running = {p: lag if (lag := self._lags.get(p, 0)) > 0 else RUNNING for p in owned}
-        lags = {p: lag for p, lag in self._reported.items() if p[0] in subscribed} | running
-        return WarmReport(self._process(), lags, dict(self._config.tags))
+        if self._report is None:
+            self._report = self._look(self._held())
+            self._used_version = self.version
+        running = {p: lag if (lag := self._lags.get(p, 0)) > 0 else RUNNING for p in self._owned}
+        lags = {p: lag for p, lag in self._report.items() if p[0] in subscribed} | running
+        report = WarmReport(self._process(), lags, self._config.tags)
+        return encode_report(report, subscribed, self._used_version, self._config.warm_version)
+
+    def _look(self, held: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """How far behind everything is that may be on the disk."""
+        lags = dict.fromkeys(self._had | self._owned | self.roles.keys(), UNKNOWN)
+        lags |= held
+        lags |= {p: self._lags[p] for p in self.roles if p in self._lags}
+        return {p: lag if lag >= 0 else UNKNOWN for p, lag in lags.items()}
+
+    @property
+    def _owned(self) -> AbstractSet[TopicPartition]:
+        return self._state.owned.keys()
 
     def _process(self) -> UUID:
-        """The process that the member runs in; without one, each member counts as one of its own."""
+        """The process that the member runs in; if none is told, the member counts as one."""
         if self._process_id is None:
             tell = self._sources.process
             number = sum(int(self._sources.random() * 2**32) << shift for shift in _UUID_PARTS)
@@ -163,24 +180,29 @@ class Standbys:
     # -- what the leader says ------------------------------------------------------------------
 
     def take_over(
-        self, orders: Orders | None, assigned: AbstractSet[TopicPartition], now_ms: int
+        self, block: bytes | None, assigned: AbstractSet[TopicPartition], now_ms: int
     ) -> None:
         """Hold what the leader says besides what it has assigned; call it before work begins."""
         state = self._state
+        self._orders = orders = read_orders(block, self._joined_topics, self._config.warm_version)
         self._had = frozenset(state.owned) | self.roles.keys() | assigned
         roles: dict[TopicPartition, Role] = {}
+        self._expected = frozenset()
         if orders is not None and self.is_warm and not state.is_closing:
             roles = {
                 each: Role.WARM_UP if each in orders.warm_ups else Role.STANDBY
                 for each in sorted(orders.standbys)
                 if each[0] in state.subscribed and each not in assigned
             }
+            own_id = state.identity.member_id
+            mine = {each for each in roles if orders.targets.get(each) == own_id}
+            self._expected = orders.warm_ups | mine
         promoted = tuple(sorted(self.roles.keys() & assigned))
         if promoted:
             self._outbox.report(StandbysPromoted(partitions=promoted, lag=self._worst(promoted)))
         self._hold(roles)
         self._lags = {p: lag for p, lag in self._lags.items() if p in roles or p in state.owned}
-        self._plan(orders, now_ms)
+        self._plan_probing(orders, now_ms)
 
     def withdraw(self, is_gone: Callable[[TopicPartition], bool] = lambda _: True) -> None:
         """Hold these no longer; without a condition, nothing at all."""
@@ -189,20 +211,24 @@ class Standbys:
     def _hold(self, roles: Mapping[TopicPartition, Role]) -> None:
         if roles == self.roles:
             return
+        added = tuple(sorted(roles.keys() - self.roles.keys()))
         ended = tuple(sorted(self.roles.keys() - roles.keys()))
+        for partition in ended:
+            self._lags.pop(partition, None)
         self.roles = dict(roles)
         self._outbox.add(KeepWarm(self.roles.copy(), self._state.identity.generation))
         standbys, warm_ups = (
             tuple(sorted(p for p, each in roles.items() if each is role)) for role in Role
         )
-        self._outbox.report(StandbysChanged(standbys=standbys, warm_ups=warm_ups, ended=ended))
+        changed = StandbysChanged(standbys=standbys, warm_ups=warm_ups, added=added, ended=ended)
+        self._outbox.report(changed)
 
     def _worst(self, partitions: Iterable[TopicPartition]) -> int | None:
         """The greatest of their lags; None if one is not known."""
         lags = [self._lags.get(each, UNKNOWN) for each in partitions]
         return max(lags) if min(lags) >= 0 else None
 
-    def _plan(self, orders: Orders | None, now_ms: int) -> None:
+    def _plan_probing(self, orders: Orders | None, now_ms: int) -> None:
         self._probe_ms = None
         if orders is None:
             return
@@ -214,8 +240,9 @@ class Standbys:
             self._probe_ms = now_ms + delay_ms
             self._outbox.report(ProbingScheduled(delay_ms=delay_ms))
 
-    def settle_version(self, orders: Orders | None) -> None:
+    def settle_version(self) -> None:
         """Go over to the version that the leader says all members know (version probing)."""
+        orders = self._orders
         if orders is None or not self.is_warm:
             return
         used, latest = self._used_version, self._config.warm_version
