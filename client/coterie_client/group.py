@@ -113,8 +113,7 @@ class Group:
         )
         self._counters = GroupCounters(wire=self._network.counters)
         self._report = Reporter(group, self._counters, plain_hook(on_event))
-        self._assignors = assignors_or_default(assignors)
-        self._membership = Membership(config, self._assignors, sources)
+        self._membership = Membership(config, assignors_or_default(assignors), sources)
         self._driver = Driver(self._membership, self._network, self._report, self._counters)
         self._owner = PartitionOwner(self._driver)
         self._name = group
@@ -230,7 +229,7 @@ class Group:
         """
         require_async(work)
         options = supervisor_options(on_error, progress_deadline, on_stall)
-        lags = held_lags(warm, held, self._assignors)
+        lags = held_lags(warm, held)
         self._claim("run")
         hooks = Hooks(
             failed=lambda: self._begin_to_close("the work failed"),

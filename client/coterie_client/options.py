@@ -16,14 +16,12 @@ from coterie_assignors import (
     UNKNOWN,
     Assignor,
     CooperativeStickyAssignor,
-    RebalanceProtocol,
     WarmSettings,
 )
 from coterie_client import checks
 from coterie_client.clock import asleep_ms
 from coterie_client.errors import ConfigurationError
 from coterie_client.membership import Sources
-from coterie_client.membership.consumer_protocol import common_protocol
 from coterie_client.reporting import OnEvent
 from coterie_client.wire.addresses import TopicPartition
 from coterie_client.work.callables import is_async, require_async
@@ -100,9 +98,7 @@ def warm_settings(settings: WarmSettings | None) -> WarmSettings | None:
     return checks.instance_of("warm", WarmSettings, "a WarmSettings", settings)
 
 
-def held_lags(
-    restore: object, held: Held | None, assignors: Sequence[Assignor]
-) -> Callable[[], dict[TopicPartition, int]] | None:
+def held_lags(restore: object, held: Held | None) -> Callable[[], dict[TopicPartition, int]] | None:
     """What to ask at each join for the state on disk; None for a member that keeps none.
 
     It is asked once here, so that mistakes show at once.
@@ -112,12 +108,6 @@ def held_lags(
             raise ConfigurationError("held must be given with warm, which keeps that state")
         return None
     require_async(restore, "warm", "a Standby")
-    if common_protocol(assignors) is not RebalanceProtocol.COOPERATIVE:
-        names = ", ".join(each.name for each in assignors)
-        raise ConfigurationError(
-            "warm needs assignors that are all cooperative, because members of an eager one stop"
-            f" all work before each rebalance: these are {names}"
-        )
     if held is None:
         return dict
     checks.plain_callable("held", held)

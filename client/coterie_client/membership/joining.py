@@ -27,7 +27,7 @@ from coterie_client.membership.phases import Phase
 from coterie_client.membership.standbys import Standbys
 from coterie_client.membership.topics import Topics
 from coterie_client.wire.addresses import Lane, NodeAddress, TopicPartition
-from coterie_protocol.consumer import group_by_topic
+from coterie_protocol.consumer import flatten, group_by_topic
 from coterie_protocol.errors import InconsistentGroupProtocolError, error_for
 from coterie_protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from coterie_protocol.messages.sync_group import (
@@ -177,6 +177,10 @@ class Joining:
     def _claim(self) -> Claim:
         return Claim(group_by_topic(self._state.owned), self._state.identity.generation)
 
+    def _stopped(self) -> frozenset[TopicPartition]:
+        """What an eager member has stopped working on to join."""
+        return frozenset() if self._keeps else flatten(self._had.owned)
+
     # -- asking --------------------------------------------------------------------------------
 
     def _ask(self, now_ms: int) -> None:
@@ -226,7 +230,7 @@ class Joining:
                 keeps=self._keeps,
                 refused=group_by_topic(self._refused),
                 rack=config.rack,
-                report=self._standbys.report(),
+                report=self._standbys.report(self._stopped()),
             )
         except Exception as error:  # noqa: BLE001  # the user's own code
             self._fail(error)

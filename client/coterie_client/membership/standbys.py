@@ -109,7 +109,9 @@ class Standbys:
     def keep_warm(self, held: Held) -> None:
         """Hold state from now on, and ask `held` at each join for what no task tells of."""
         self._held, self._report = held, None
-        self._state.request_rejoin("warm: this member holds state from now on")
+        if self._state.phase is not Phase.OUT:
+            # A join that is not sent yet tells of it, and clears this reason.
+            self._state.request_rejoin("warm: this member holds state from now on")
 
     def note_lag(self, partition: TopicPartition, lag: int) -> bool:
         """Note how far behind a partition's state is; whether the member wants a turn for it."""
@@ -142,9 +144,10 @@ class Standbys:
         """
         self._report = None
 
-    def report(self) -> bytes | None:
+    def report(self, stopped: AbstractSet[TopicPartition] = frozenset()) -> bytes | None:
         """What to tell the leader; None if the member holds no state.
 
+        `stopped` is what an eager member has let go of to join, so that its state is up to date.
         Raises what the user's `held` raises.
         """
         self._joined_topics = subscribed = self._state.subscribed
@@ -153,7 +156,9 @@ class Standbys:
         if self._report is None:
             self._report = self._look(self._held())
             self._used_version = self.version
-        running = {p: lag if (lag := self._lags.get(p, 0)) > 0 else RUNNING for p in self._owned}
+        running = {
+            p: lag if (lag := self._lags.get(p, 0)) > 0 else RUNNING for p in self._owned | stopped
+        }
         lags = {p: lag for p, lag in self._report.items() if p[0] in subscribed} | running
         report = WarmReport(self._process(), lags, self._config.tags)
         return encode_report(report, subscribed, self._used_version, self._config.warm_version)
@@ -225,7 +230,8 @@ class Standbys:
 
     def _worst(self, partitions: Iterable[TopicPartition]) -> int | None:
         """The greatest of their lags; None if one is not known."""
-        lags = [self._lags.get(each, UNKNOWN) for each in partitions]
+        told = dict(self._report or {}) | self._lags
+        lags = [told.get(each, UNKNOWN) for each in partitions]
         return max(lags) if min(lags) >= 0 else None
 
     def _plan_probing(self, orders: Orders | None, now_ms: int) -> None:

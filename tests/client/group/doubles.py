@@ -17,6 +17,7 @@ class FakeKeeper:
     def __init__(self) -> None:
         self.stored: dict[TopicPartition, Position] = {}
         self.lost: set[int] = set()
+        self.lags: list[tuple[TopicPartition, int]] = []
 
     def commit(self, partition: TopicPartition, token: int, position: Position) -> Awaitable[None]:
         """Store an offset, or refuse it if the token is lost."""
@@ -37,6 +38,10 @@ class FakeKeeper:
     def loss(self, partition: TopicPartition) -> PartitionLostError:
         """Tell that it is not owned."""
         return PartitionLostError(f"{partition[0]}[{partition[1]}]")
+
+    def note_lag(self, partition: TopicPartition, lag: int) -> None:
+        """Take note of a lag."""
+        self.lags.append((partition, lag))
 
     def owns(self, _: TopicPartition, token: int, /) -> bool:
         """Whether the token was not lost."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from coterie_assignors import RangeAssignor, WarmSettings
+from coterie_assignors import CooperativeStickyAssignor, RangeAssignor, WarmSettings
 from coterie_client.membership import Assign, Lose, Revoke, Role
 from coterie_client.membership.events import (
     JoinStarted,
@@ -79,7 +79,7 @@ def test_newcomer_gets_partitions_when_it_has_their_state() -> None:
     meeting = WarmMeeting(TOPIC)
     (first,) = meeting.warm_team(1)
     second = meeting.warm("second").start()
-    meeting.run(1_000)
+    meeting.run(4_000)
     assert shares([first, second]) == [6, 0]
     assert len(second.roles) == 2
     assert set(second.roles.values()) == {Role.WARM_UP}
@@ -118,7 +118,7 @@ def test_leader_probes_where_members_do_not_say_that_they_are_ready() -> None:
     meeting = WarmMeeting(TOPIC)
     (first,) = meeting.warm_team(1, warm=settings)
     second = meeting.warm("second", warm=settings, ready_interval_ms=10**8)
-    second.machine._standbys._ready_from_ms = 10**9  # noqa: SLF001  # it has just said so
+    second.machine._standbys._ready_from_ms = 10**15  # noqa: SLF001  # it has just said so
     second.start()
     meeting.rest(300_000)
     assert shares([first, second]) == [3, 3]
@@ -198,7 +198,7 @@ def test_process_that_comes_back_has_what_is_on_its_disk() -> None:
     meeting.rest()
     assert shares([again, workers[1]]) == [3, 3]
     assert meeting.cold_starts() == 0
-    assert meeting.now_ms - began_ms < 1_500
+    assert meeting.now_ms - began_ms < 4_500  # the first one hears of it within 3 s
 
 
 def test_static_member_that_comes_back_in_time_changes_nothing() -> None:
@@ -214,7 +214,7 @@ def test_static_member_that_comes_back_in_time_changes_nothing() -> None:
     meeting.rest()
     assert again.machine.identity.generation == generation
     assert set(again.working) == had
-    assert meeting.cold_starts() == 3  # those of the first member, at the very start
+    assert meeting.cold_starts() == 0
 
 
 def test_static_standby_that_comes_back_restores_on() -> None:
@@ -316,13 +316,27 @@ def test_member_without_state_may_lead_those_with_state() -> None:
     assert sorted(shares(meeting.alive)) == [2, 2, 2]
 
 
-def test_eager_members_work_as_before() -> None:
+def test_eager_members_stop_and_go_on_with_what_they_have_the_state_of() -> None:
     meeting = WarmMeeting(TOPIC)
-    first = meeting.warm("first", assignors=(RangeAssignor(),)).start()
-    meeting.settle()
+    (first,) = meeting.warm_team(1, assignors=(RangeAssignor(),))
     second = meeting.warm("second", assignors=(RangeAssignor(),)).start()
-    meeting.settle()
+    meeting.run(4_000)
+    assert shares([first, second]) == [6, 0]
+    meeting.rest()
     assert shares([first, second]) == [3, 3]
+    assert meeting.cold_starts() == 0
+
+
+def test_upgrade_from_eager_to_cooperative_leaves_state_where_it_is() -> None:
+    meeting = WarmMeeting(TOPIC)
+    both = (RangeAssignor(), CooperativeStickyAssignor())
+    workers = meeting.warm_team(2, assignors=both)
+    for index, worker in enumerate(workers):
+        worker.close()
+        meeting.run(2_000)
+        workers[index] = meeting.warm(f"new{index}", disk=worker.disk).start()
+        meeting.rest()
+    assert sorted(shares(workers)) == [3, 3]
 
 
 # -- versions ----------------------------------------------------------------------------------
@@ -362,7 +376,7 @@ def test_leader_that_knows_less_has_a_newcomer_fall_back(old: int) -> None:
     meeting = WarmMeeting(TOPIC)
     (leader,) = meeting.warm_team(1, warm_version=old)
     second = meeting.warm("second").start()
-    meeting.run(1_000)
+    meeting.run(10_000)
     assert leader.machine.is_leader
     assert second.machine._standbys.version == old  # noqa: SLF001
     assert len(second.seen(ReportVersionChanged)) == 1
