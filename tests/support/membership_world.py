@@ -391,6 +391,14 @@ class Meeting(World):
         while not self.is_settled:
             assert self.step(until_ms), f"not settled: {self.describe_workers()}"
 
+    def rest(self, within_ms: int = 120_000) -> None:
+        """Let time pass until, besides, nothing warms up any more."""
+        until_ms = self.now_ms + within_ms
+        while not self.is_settled or any(
+            role is Role.WARM_UP for worker in self.alive for role in worker.roles.values()
+        ):
+            assert self.step(until_ms), f"not at rest: {self.describe_workers()}"
+
     @property
     def alive(self) -> list[Worker]:
         """The workers that run."""

@@ -43,14 +43,6 @@ class WarmMeeting(Meeting):
             worker.cold.clear()
         return workers
 
-    def rest(self, within_ms: int = 120_000) -> None:
-        """Let time pass until nothing warms up any more."""
-        until_ms = self.now_ms + within_ms
-        while not self.is_settled or any(
-            role is Role.WARM_UP for worker in self.alive for role in worker.roles.values()
-        ):
-            assert self.step(until_ms), f"not at rest: {self.describe_workers()}"
-
     def cold_starts(self) -> int:
         """How often work began before its state was there."""
         return sum(len(worker.cold) for worker in self.workers)
