@@ -51,7 +51,7 @@ from coterie_assignors.range import RangeAssignor
 from coterie_assignors.roundrobin import RoundRobinAssignor
 from coterie_assignors.state import RUNNING, UNKNOWN, WarmReport, WarmSettings
 from coterie_assignors.sticky import CooperativeStickyAssignor, StickyAssignor
-from coterie_assignors.warm import next_probing_ms
+from coterie_assignors.warm import InstanceStickyAssignor, next_probing_ms
 
 __all__ = [
     "NO_GENERATION",
@@ -62,6 +62,7 @@ __all__ = [
     "Claim",
     "Cluster",
     "CooperativeStickyAssignor",
+    "InstanceStickyAssignor",
     "InvalidAssignmentError",
     "MemberInfo",
     "Partitions",
