@@ -13,6 +13,7 @@ __all__ = [
     "BY_PEOPLE",
     "KINDS",
     "OF_COORDINATORS",
+    "OF_STATE",
     "PROFILES",
     "SWARMS",
     "Fault",
@@ -95,6 +96,9 @@ class FaultOptions:
     part_coordinators: int = 0
     stop_database: int = 0
     promote_replica: int = 0
+    # These hit workers at the moment at which it matters to those with state; no swarm has them.
+    kill_warming: int = 0
+    kill_leader: int = 0
     #: Whether faults may last longer than a session.
     long: bool = False
 
@@ -120,7 +124,12 @@ AMONG_SEVERAL: Final = (
     "promote_replica",
 )
 
-KINDS: Final = tuple(kind for kind in _ALL if kind not in (*AT_A_GENERATION, *AMONG_SEVERAL))
+#: Those that matter to workers with state.
+OF_STATE: Final = ("kill_warming", "kill_leader")
+
+KINDS: Final = tuple(
+    kind for kind in _ALL if kind not in (*AT_A_GENERATION, *AMONG_SEVERAL, *OF_STATE)
+)
 
 #: What people do: none of it makes a member late.
 BY_PEOPLE: Final = frozenset(KINDS[: KINDS.index("kill_worker")])
@@ -173,6 +182,21 @@ PROFILES: Final[Mapping[str, FaultOptions]] = {
         stray_commit=4,
         stray_sync=4,
         stray_heartbeat=4,
+    ),
+    "stateful": FaultOptions(
+        add_worker=4,
+        stop_worker=2,
+        restart_worker=2,
+        rolling_restart=1,
+        pause_worker=1,
+        kill_coordinator=1,
+        cut_worker=1,
+        isolate_worker=1,
+        slow_network=1,
+        pause_leader=1,
+        kill_warming=2,
+        kill_leader=2,
+        long=True,
     ),
     "failovers": replace(_each(1, OF_COORDINATORS), kill_coordinator=3, stop_coordinator=2),
 }

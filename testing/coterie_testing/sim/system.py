@@ -24,6 +24,7 @@ from coterie_protocol.journal import Event, PhaseJoined
 from coterie_server.config.settings import Settings
 from coterie_testing.sim.coordinator import SimulatedCoordinator, address_of
 from coterie_testing.sim.invariants.checker import InvariantChecker
+from coterie_testing.sim.state import Logs, StateDisk, StateOptions
 from coterie_testing.sim.worker import Worker, WorkerOptions
 from coterie_testing.virtual import (
     Database,
@@ -88,6 +89,8 @@ class SystemOptions:
     #: Their session timeouts, in turn; if empty, all have that of `worker`.
     sessions_s: Sequence[float] = ()
     settings: Mapping[str, object] = field(default_factory=dict)
+    #: The state that workers keep; None if their work needs none.
+    state: StateOptions | None = None
     #: How long faults are injected.
     faults_s: float = 40.0
     #: How long the group has to be well again after that.
@@ -111,6 +114,7 @@ class System:
         self.coordinators = [self._make_coordinator(n + 1) for n in range(options.nodes)]
         self.network.conditions.on_unread = self._unread
         self.workers: list[Worker] = []
+        self._logs = Logs(options.state.entries if options.state else 0)
         self._started = 0
         self._admin: Process | None = None
         self._heals: list[Callable[[], None]] = []
@@ -213,6 +217,7 @@ class System:
             self.options.worker,
             topics=tuple(self.options.topics),
             instance=f"i{self._started}" if static else None,
+            state=self._new_disk(),
         )
         if self.options.sessions_s and like is None:
             sessions_s = self.options.sessions_s
@@ -227,6 +232,12 @@ class System:
         worker.on_event = partial(self._happened, worker)
         worker.start()
         return worker
+
+    def _new_disk(self) -> StateDisk | None:
+        state = self.options.state
+        if state is None or self.scheduler.random.randrange(100) >= state.percent:
+            return None
+        return StateDisk(state, self._logs)
 
     def pause_worker(self, worker: Worker, seconds: float) -> None:
         """Stop a worker's machine for a while."""

@@ -144,7 +144,7 @@ def test_group_at_rest_stays_so() -> None:
     meeting = WarmMeeting(TOPIC)
     meeting.warm_team(3)
     generations = {each.machine.identity.generation for each in meeting.alive}
-    meeting.run(30 * 60_000)
+    meeting.run(11 * 60_000)
     assert {each.machine.identity.generation for each in meeting.alive} == generations
 
 
@@ -394,7 +394,7 @@ def test_members_of_different_versions_come_to_rest() -> None:
         meeting.run(300)
     meeting.rest()
     generation = meeting.workers[0].machine.identity.generation
-    meeting.run(30 * 60_000)
+    meeting.run(11 * 60_000)
     assert meeting.workers[0].machine.identity.generation == generation
 
 
