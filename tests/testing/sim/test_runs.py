@@ -19,7 +19,7 @@ from coterie_testing.sim.system import System, SystemOptions
 from tests.support.profiles import by_profile
 
 _FIXED: Final = {"brief": by_profile(quick=8, long=25)} | dict.fromkeys(
-    ("calm", "rough", "hostile", "strangers", "swarm"), by_profile(quick=1, long=4)
+    ("calm", "rough", "hostile", "strangers", "stateful", "swarm"), by_profile(quick=1, long=4)
 )
 #: Seeds that once found a bug; by now they may stand for other runs.
 _FOUND: Final = {
@@ -38,6 +38,7 @@ _SEVERAL: Final = {
     "rough": (1, 30),
     "hostile": (1, 40),
     "strangers": (1, 20),
+    "stateful": (1, 20),
     "failovers": (1, 60),
     "swarm": (1, 40),
 }
@@ -66,6 +67,12 @@ def test_runs_of_each_profile_pass(profile: str) -> None:
     assert sum(result.counts["rebalances completed"] for result in done) > 0
 
 
+def test_workers_with_state_take_over_warm() -> None:
+    done = [_check(run_from_seed(seed, "stateful")) for seed in range(3)]
+    assert sum(result.counts["restores begun: warm-up"] for result in done) > 0
+    assert sum(result.counts["client: promoted"] for result in done) > 0
+
+
 @pytest.mark.parametrize("profile", _FOUND)
 def test_runs_that_once_failed_pass(profile: str) -> None:
     seeds = _FOUND[profile]
@@ -73,10 +80,10 @@ def test_runs_that_once_failed_pass(profile: str) -> None:
         _check(run_from_seed(seed, profile))
 
 
-@pytest.mark.parametrize("profile", ["brief", "swarm"])
+@pytest.mark.parametrize("profile", ["brief", "stateful", "swarm"])
 def test_runs_of_fresh_seeds_pass(profile: str) -> None:
     first = int(os.environ["SIMULATOR_SEED"])
-    until_s = time.monotonic() + _RANDOM_S / 2
+    until_s = time.monotonic() + _RANDOM_S / 3
     for seed in range(first, first + 1_000):
         _check(run_from_seed(seed, profile))
         if time.monotonic() > until_s:
