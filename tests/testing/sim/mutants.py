@@ -470,7 +470,7 @@ def promotion_leaves_the_standby(
 
 @_mutant(Standbys, "report", "warm-ups")
 def state_is_not_reported(report: Any, standbys: Standbys, *rest: Any) -> Any:
-    """A member says that it holds state, and of which partitions it has none."""
+    """A member says that it holds state, and not of which partitions."""
     with patch.object(standbys, "_look", lambda _: {}):
         return report(standbys, *rest)
 
