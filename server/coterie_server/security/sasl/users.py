@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections import Counter
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, Protocol
 
@@ -143,7 +144,7 @@ class Decoys:
             own = Counter({key: count for key, count in counted.items() if key[0] is mechanism})
             self._shapes[mechanism] = {shape for _, shape in _most_common(own)}
 
-    def for_plain(self, name: str, known: Set[_Kind]) -> Found:
+    def for_plain(self, name: str, known: AbstractSet[_Kind]) -> Found:
         """What a password is checked against that none fits, in the time that others take.
 
         `known` are the kinds of credentials that there are besides those which were learned.
