@@ -41,7 +41,9 @@ def _travels_alone(declaration: Declaration) -> bool:
 
 
 def _fill() -> None:
-    import coterie_protocol.consumer  # noqa: F401, PLC0415  # declares the embedded structures
+    # They declare the embedded structures.
+    import coterie_protocol.consumer  # noqa: PLC0415
+    import coterie_protocol.streams  # noqa: F401, PLC0415
 
     for declaration in declarations():
         if _travels_alone(declaration):
