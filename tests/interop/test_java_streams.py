@@ -15,6 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie_protocol import CoterieError, decode, encode
+from coterie_protocol.consumer import (
+    CooperativeStickyData,
+    StickyData,
+    TopicPartitions,
+    encode_sticky_data,
+)
 from coterie_protocol.streams import (
     EARLIEST_PROBEABLE_VERSION,
     LATEST_VERSION,
@@ -27,10 +33,12 @@ from coterie_protocol.streams import (
     decode_subscription_info,
     encode_assignment_info,
     encode_subscription_info,
+    join_user_data,
     next_version,
 )
 from coterie_protocol.streams._data import AssignmentInfoData
 from tests.interop.java_pipe import JavaPipe
+from tests.interop.java_serializers import JavaSerializers
 from tests.interop.java_tools import JavaProgramError, java_source_command
 from tests.support.oracle_examples import examples
 from tests.support.streams_infos import VERSIONS, assignment_infos, subscription_infos
@@ -300,6 +308,25 @@ def test_the_answer_to_a_member_that_is_too_new(java: JavaPipe, version: int) ->
     info = AssignmentInfo(version=version, commonly_supported_version=version)
     ours = encode_assignment_info(info)
     assert ours == asked_for(java, "write-assignment", assignment_json(info))
+
+
+# The envelope
+
+
+@pytest.mark.parametrize("old", [False, True], ids=["current Kafka", "Kafka 3.9"])
+@pytest.mark.usefixtures("java_compiler")
+def test_kafkas_assignors_take_no_notice_of_a_block(old: bool) -> None:  # noqa: FBT001  # which one
+    info = SubscriptionInfo(process_id=UUID(int=5), task_offset_sums={TaskId(0, 1, "t"): 7})
+    block = encode_subscription_info(info)
+    previous = (TopicPartitions(topic="t", partitions=(3, 1)),)
+    sticky = encode_sticky_data(StickyData(previous_assignment=previous, generation=9))
+    cooperative = encode(CooperativeStickyData(generation=9), 0)
+    with JavaSerializers(old=old) as assignors:
+        for kind, own in (("sticky", sticky), ("cooperative", cooperative)):
+            joined = join_user_data(own, block)
+            alone = assignors.ask(f"read-{kind}-data", hex=own.hex())
+            assert alone["generation"] == 9
+            assert assignors.ask(f"read-{kind}-data", hex=joined.hex()) == alone
 
 
 # Version probing
