@@ -171,7 +171,7 @@ class StatefulGroup:
         """All copies catch up."""
         for member in self.members.values():
             if member.copies is not None:
-                member.copies = {pair: 0 if lag > 0 else lag for pair, lag in member.copies.items()}
+                member.copies = {pair: min(lag, 0) for pair, lag in member.copies.items()}
 
     def rounds_until_final(self, most: int) -> int:
         """Rebalance, with copies catching up in between, until nothing is to move."""
