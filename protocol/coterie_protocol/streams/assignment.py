@@ -5,11 +5,12 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from coterie_protocol._compile import codec_of
 from coterie_protocol.codec import decode, encode
 from coterie_protocol.exceptions import EncodeError, ProtocolError
+from coterie_protocol.schema import declaration_of
 from coterie_protocol.streams._data import (
     AssignmentInfoData,
     HostPartitionsData,
@@ -41,7 +42,7 @@ NO_REBALANCE: Final = 2**63 - 1
 #: (topic, partition) pairs, each once; Kafka has sets, and their order means nothing.
 Partitions = tuple[tuple[str, int], ...]
 
-_SUBJECT: Final = "AssignmentInfo"
+_SUBJECT: Final = declaration_of(AssignmentInfoData).subject
 _INT16: Final = struct.Struct(">h")
 #: Of what Coterie writes behind Kafka's assignment.
 _WARM_VERSION: Final = 0
@@ -106,9 +107,11 @@ def encode_assignment_info(info: AssignmentInfo) -> bytes:
     data = AssignmentInfoData(
         version=version,
         commonly_supported_version=info.commonly_supported_version,
-        active_tasks=tuple(_task_data(task, version) for task in info.active_tasks),
+        active_tasks=tuple(_task_data(task, version, "active_tasks") for task in info.active_tasks),
         standby_tasks=tuple(
-            StandbyTaskData(task=_task_data(task, version), partitions=_named(partitions))
+            StandbyTaskData(
+                task=_task_data(task, version, "standby_tasks"), partitions=_named(partitions)
+            )
             for task, partitions in info.standby_tasks.items()
         ),
         hosts=_hosts(hosts) if version in _NAMED_HOSTS_VERSIONS else (),
@@ -134,11 +137,12 @@ def decode_assignment_info(data: bytes, latest: int = LATEST_VERSION) -> Assignm
     hosts = _by_number(found.numbered_hosts, topics, version, "numbered_hosts")
     standby_hosts = _by_number(found.standby_hosts, topics, version, "standby_hosts")
     standby_tasks = {
-        _task(each.task, version): _pairs(each.partitions) for each in found.standby_tasks
+        _task(each.task, version, "standby_tasks"): _pairs(each.partitions)
+        for each in found.standby_tasks
     }
     warmups, targets = _decode_warm(data[end:], standby_tasks)
     info = AssignmentInfo(
-        active_tasks=tuple(_task(task, version) for task in found.active_tasks),
+        active_tasks=tuple(_task(task, version, "active_tasks") for task in found.active_tasks),
         standby_tasks=standby_tasks,
         partitions_by_host=hosts or _by_host(found.hosts),
         standby_partitions_by_host=standby_hosts,
@@ -156,16 +160,16 @@ def decode_assignment_info(data: bytes, latest: int = LATEST_VERSION) -> Assignm
 
 def _strange_names(info: AssignmentInfo) -> Iterator[tuple[str, str]]:
     """Names for which Java's "modified UTF-8" is not UTF-8, and their fields; Kafka allows none."""
-    by_host = info.partitions_by_host, info.standby_partitions_by_host
-    for name, mappings in (
-        ("standby_tasks", (info.standby_tasks,)),
-        ("partitions_by_host", by_host),
-    ):
-        for pairs in (pairs for each in mappings for pairs in each.values()):
-            yield from ((name, topic) for topic, _ in pairs if _is_strange(topic))
-    for host in (host for each in by_host for host in each):
-        if _is_strange(host.host):
-            yield "partitions_by_host", host.host
+    mappings: dict[str, Mapping[Any, Partitions]] = {
+        "standby_tasks": info.standby_tasks,
+        "partitions_by_host": info.partitions_by_host,
+        "standby_partitions_by_host": info.standby_partitions_by_host,
+    }
+    for name, mapping in mappings.items():
+        for key, partitions in mapping.items():
+            hosts = (key.host,) if isinstance(key, HostInfo) else ()
+            texts = (*hosts, *(topic for topic, _ in partitions))
+            yield from ((name, text) for text in texts if _is_strange(text))
 
 
 def _is_strange(text: str) -> bool:
@@ -175,24 +179,24 @@ def _is_strange(text: str) -> bool:
 # Tasks
 
 
-def _task_data(task: TaskId, version: int) -> TaskData:
+def _task_data(task: TaskId, version: int, name: str) -> TaskData:
     try:
         encoded = (task.topology or "").encode("utf-16-be")
     except UnicodeEncodeError as error:
         reason = f"task {task!r}: not UTF-16: {error.reason}"
-        raise _cannot_write(reason, version, "tasks") from None
+        raise _cannot_write(reason, version, name) from None
     units = struct.unpack(f">{len(encoded) // 2}h", encoded)
     return TaskData(subtopology=task.subtopology, partition=task.partition, topology=units)
 
 
-def _task(data: TaskData, version: int) -> TaskId:
+def _task(data: TaskData, version: int, name: str) -> TaskId:
     if not data.topology:
         return TaskId(data.subtopology, data.partition)
     try:
         units = struct.pack(f">{len(data.topology)}h", *data.topology)
         return TaskId(data.subtopology, data.partition, units.decode("utf-16-be"))
     except UnicodeDecodeError as error:
-        raise _malformed(f"bad UTF-16: {error.reason}", version, "tasks") from None
+        raise _malformed(f"bad UTF-16: {error.reason}", version, name) from None
 
 
 # Partitions

@@ -10,6 +10,7 @@ from typing import Final
 from coterie_protocol._compile import codec_of
 from coterie_protocol.codec import encode
 from coterie_protocol.exceptions import EncodeError, ProtocolError
+from coterie_protocol.schema import declaration_of
 from coterie_protocol.streams._data import (
     ClientTagData,
     OffsetSumData,
@@ -43,7 +44,7 @@ UNKNOWN_OFFSET_SUM: Final = -3
 #: Older versions only say which tasks the member worked on and of which others it holds state.
 _OFFSET_SUM_VERSION: Final = 7
 
-_SUBJECT: Final = "SubscriptionInfo"
+_SUBJECT: Final = declaration_of(SubscriptionInfoData).subject
 
 
 @dataclass(frozen=True, slots=True)

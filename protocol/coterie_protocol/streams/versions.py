@@ -66,20 +66,22 @@ def _unknown_version(version: int, latest_supported: int, subject: str) -> Unkno
 
 def read_version(data: bytes, subject: str, latest: int) -> int:
     """Read the version at the front; raise `UnknownVersionError` for one newer than `latest`."""
-    version = _read_int32(data, 0, subject, "version")
+    if len(data) < _INT32.size:
+        raise ProtocolError("cut off", subject=subject, field="version")
+    version: int = _INT32.unpack_from(data)[0]
     if version < 1:
         raise ProtocolError(f"version {version}", subject=subject, field="version")
-    if version > latest:
-        latest_supported = _read_int32(data, _INT32.size, subject, "latest_supported_version")
-        raise UnknownVersionError(version, latest_supported, subject=subject)
-    return version
-
-
-def _read_int32(data: bytes, offset: int, subject: str, field: str) -> int:
-    if len(data) < offset + _INT32.size:
-        raise ProtocolError("cut off", subject=subject, field=field, offset=offset)
-    number: int = _INT32.unpack_from(data, offset)[0]
-    return number
+    if version <= latest:
+        return version
+    if len(data) < 2 * _INT32.size:
+        raise ProtocolError(
+            "the version is too new, and the one that the writer knows is cut off",
+            subject=subject,
+            version=version,
+            field="latest_supported_version",
+            offset=_INT32.size,
+        )
+    raise UnknownVersionError(version, _INT32.unpack_from(data, _INT32.size)[0], subject=subject)
 
 
 @dataclass(frozen=True, slots=True)
