@@ -159,7 +159,9 @@ class Standbys:
         running = {
             p: lag if (lag := self._lags.get(p, 0)) > 0 else RUNNING for p in self._owned | stopped
         }
-        lags = {p: lag for p, lag in self._report.items() if p[0] in subscribed} | running
+        lags = {
+            p: lag for p, lag in (*self._report.items(), *running.items()) if p[0] in subscribed
+        }
         report = WarmReport(self._process(), lags, self._config.tags)
         return encode_report(report, subscribed, self._used_version, self._config.warm_version)
 

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from coterie_assignors import RUNNING, UNKNOWN, WarmSettings
+from coterie_assignors import RUNNING, UNKNOWN, RangeAssignor, WarmSettings
 from coterie_client.membership import Assign, KeepWarm, Role
 from coterie_client.membership.events import (
     ReportVersionChanged,
@@ -23,6 +23,7 @@ from coterie_protocol.messages import HeartbeatRequest, JoinGroupRequest
 from tests.support.scripted_membership import Script, report_of
 
 T0, T1, T2, T3 = (("t", number) for number in range(4))
+U0 = ("u", 0)
 
 SETTINGS = WarmSettings(acceptable_recovery_lag=100)
 
@@ -119,6 +120,16 @@ def test_work_that_still_restores_counts_with_its_lag() -> None:
     script.lag(T1, 0)
     again(script)
     assert reported(script) == {T0: 500, T1: RUNNING}
+
+
+def test_eager_member_reports_what_it_stopped_for_the_join() -> None:
+    script = Script("t", "u", warm=SETTINGS, warm_version=7, assignors=[RangeAssignor()])
+    script.keep_warm().start()
+    script.settle(T0, T1, U0)
+    script.lag(T1, 500)
+    script.subscribe("t")
+    script.release()
+    assert reported(script) == {T0: RUNNING, T1: 500}
 
 
 def test_lag_that_a_task_told_counts_before_what_was_on_disk() -> None:
