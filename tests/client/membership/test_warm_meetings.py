@@ -80,6 +80,32 @@ def test_newcomer_gets_partitions_when_it_has_their_state() -> None:
     assert meeting.cold_starts() == 0
 
 
+def test_newcomer_restores_on_while_the_owner_lets_go() -> None:
+    meeting = WarmMeeting({"t": 2})
+    (first,) = meeting.warm_team(1, finish_ms=20_000)
+    second = meeting.warm("second").start()
+    until_ms = meeting.now_ms + 60_000
+    while not first.machine._state.releasing:  # noqa: SLF001
+        assert meeting.step(until_ms)
+    meeting.run(2_000)
+    assert list(second.roles.values()) == [Role.STANDBY]
+    assert second.roles.keys() == first.machine._state.releasing  # noqa: SLF001
+    meeting.rest()
+    assert shares([first, second]) == [1, 1]
+
+
+def test_owner_that_knows_its_state_to_be_good_does_not_get_it_back() -> None:
+    meeting = WarmMeeting(TOPIC)
+    (first,) = meeting.warm_team(1)
+    second = meeting.warm("second").start()
+    assert first.disk is not None
+    first.disk.end = 10**9  # nothing lacks from now on
+    first.disk.positions = dict.fromkeys(first.disk.positions, 10**9)
+    meeting.rest()
+    assert shares([first, second]) == [3, 3]
+    assert len([each for each in first.told if isinstance(each, Assign)]) == 1
+
+
 def test_partitions_hardly_stand_still() -> None:
     # A cold start of three partitions would take two seconds each.
     meeting = WarmMeeting(TOPIC)
