@@ -35,13 +35,13 @@ from coterie_client.partition_owner import PartitionOwner
 from coterie_client.reporting import OnEvent, Reporter
 from coterie_client.signals import stop_signals
 from coterie_client.standby import Standby
+from coterie_client.tasks import Hooks, Tasks
 from coterie_client.wire import PLAINTEXT, Bootstrap, Dial, Network, Security
 from coterie_client.work.callables import require_async
 from coterie_client.work.events import WorkLeftBehind
 from coterie_client.work.policies import OnStall, Policy, Restart
 from coterie_client.work.restores import Restore
 from coterie_client.work.supervisor import Work
-from coterie_client.work.tasks import Hooks, Tasks
 
 __all__ = ["Group"]
 
@@ -59,6 +59,17 @@ class Group:
     All times are in seconds.  `close_timeout` is how long work may take to end when the group is
     closed.  With `stop_on_signals`, SIGTERM and Ctrl-C call `stop`.
     """
+
+    # What a group begins with.
+    _use: Literal["run", "changes"] | None = None
+    _tasks: Tasks | None = None
+    _changes: Changes | None = None
+    _is_entered = False
+    _close_by_s: float | None = None
+    _last_resort: asyncio.TimerHandle | None = None
+    _shutting: asyncio.Task[None] | None = None
+    #: Whether the error that ended the group was raised.
+    _is_raised = False
 
     def __init__(  # noqa: PLR0913  # named options, nearly all of them with Kafka's defaults
         self,
@@ -117,15 +128,6 @@ class Group:
         self._driver = Driver(self._membership, self._network, self._report, self._counters)
         self._owner = PartitionOwner(self._driver)
         self._name = group
-        self._use: Literal["run", "changes"] | None = None
-        self._tasks: Tasks | None = None
-        self._changes: Changes | None = None
-        self._is_entered = False
-        self._close_by_s: float | None = None
-        self._last_resort: asyncio.TimerHandle | None = None
-        self._shutting: asyncio.Task[None] | None = None
-        #: Whether the error that ended the group was raised.
-        self._is_raised = False
 
     # -- looking -------------------------------------------------------------------------------
 

@@ -341,9 +341,9 @@ def versions_never_change(_: Any, used: int, *rest: Any) -> int:
     return used
 
 
-@_bug(driver.Driver, "note_lag", "tests/client/group/test_warm_groups.py")
+@_bug(driver.Driver, "note_lag", "tests/client/group/test_driver.py")
 def caught_up_in_silence(_: Any, self: Any, partition: Any, lag: int) -> None:
-    """A warm-up that has caught up waits until the leader looks."""
+    """A warm-up that has caught up waits for the next heartbeat to say so."""
     self._membership.note_lag(partition, lag)
 
 

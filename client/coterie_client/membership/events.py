@@ -145,6 +145,11 @@ class LeaderDecided(Event):
     #: How many other copies are kept up to date.
     standbys: int = 0
 
+    def details(self) -> Mapping[str, Any]:
+        """The event's fields, without those of state if there is none."""
+        of_state = ("warming_up", "standbys")
+        return {k: v for k, v in Event.details(self).items() if v or k not in of_state}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignmentReceived(Event):

@@ -122,11 +122,12 @@ class Standbys:
 
     def _ready(self) -> tuple[TopicPartition, ...]:
         """The warm-ups that have caught up since the leader was last told of them."""
-        return tuple(sorted(each for each in self.roles if self._is_ready(each)))
+        return tuple(sorted(each for each in self._expected if self._is_ready(each)))
 
     def _is_ready(self, partition: TopicPartition) -> bool:
         return (
             partition in self._expected
+            and partition in self.roles
             and self._is_acceptable(self._lags.get(partition))
             and not self._is_acceptable((self._report or {}).get(partition))
         )

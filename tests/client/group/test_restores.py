@@ -18,10 +18,10 @@ from coterie_client.events import (
 )
 from coterie_client.membership import PartitionLostError, Position
 from coterie_client.partition_owner import PartitionOwner
+from coterie_client.tasks import Hooks, Tasks
 from coterie_client.wire.addresses import TopicPartition
 from coterie_client.work.restores import Restore
 from coterie_client.work.supervisor import SupervisorOptions, Work
-from coterie_client.work.tasks import Hooks, Tasks
 from tests.support.virtual_time import settle, virtual_test
 
 P0, P1 = ("orders", 0), ("orders", 1)
