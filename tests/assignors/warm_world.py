@@ -171,7 +171,7 @@ class StatefulGroup:
         """All copies catch up."""
         for member in self.members.values():
             if member.copies is not None:
-                member.copies = {pair: 0 if lag > 0 else lag for pair, lag in member.copies.items()}
+                member.copies = {pair: min(lag, 0) for pair, lag in member.copies.items()}
 
     def rounds_until_final(self, most: int) -> int:
         """Rebalance, with copies catching up in between, until nothing is to move."""
@@ -234,11 +234,12 @@ class StatefulGroup:
                     standbys[pair] += kind is led.standbys
         assert set(having.values()) <= {1}
         for pair, count in standbys.items():
-            transit = sum(
+            waiting = led.targets.get(pair)
+            kept = sum(
                 pair in flatten(each) and infos[name].warm is not None
                 for name, each in led.withheld.items()
-            )
-            assert count <= settings.num_standbys + transit
+            ) + (waiting is not None and pair in flatten(led.standbys.get(waiting, ())))
+            assert count <= settings.num_standbys + kept
 
 
 def _key(name: str, info: MemberInfo) -> object:

@@ -50,15 +50,14 @@ class Spreading:
 
     def spread(self) -> dict[Pair, int]:
         """Return the unit of each partition."""
-        free: dict[tuple[int, ...], list[str]] = {units: [] for units in self._pools}
-        pool_of = {topic: units for units, topics in self._pools.items() for topic in topics}
+        free: Counter[str] = Counter()
         for (topic, _), unit in self._holder.items():
             if unit == FREE:
-                free[pool_of[topic]].append(topic)
+                free[topic] += 1
             else:
                 self._add(topic, unit)
-        for units, topics in free.items():
-            self._deal(units, topics)
+        for topic, count in free.items():
+            self._deal(topic, count)
         while any(self._even_out(units, topics) for units, topics in self._pools.items()):
             pass
         for topic in self._takers:
@@ -80,14 +79,15 @@ class Spreading:
             self._topics[giver].remove(topic)
         self._add(topic, taker)
 
-    def _deal(self, units: Sequence[int], topics: Sequence[str]) -> None:
-        """Deal out free partitions, each to the unit with the lowest load."""
-        heap = [(self._loads[unit], unit) for unit in units]
+    def _deal(self, topic: str, count: int) -> None:
+        """Deal out free partitions, each to a unit with the lowest load, and the fewest of them."""
+        counts = self._counts[topic]
+        heap = [(self._loads[unit], counts.get(unit, 0), unit) for unit in self._takers[topic]]
         heapq.heapify(heap)
-        for topic in topics:
-            unit = heap[0][1]
+        for _ in range(count):
+            unit = heap[0][-1]
             self._add(topic, unit)
-            heapq.heapreplace(heap, (self._loads[unit], unit))
+            heapq.heapreplace(heap, (self._loads[unit], counts[unit], unit))
 
     def _even_out(self, units: Sequence[int], topics: set[str]) -> bool:
         """Hand partitions of some topics over, from the highest loads to the lowest."""
