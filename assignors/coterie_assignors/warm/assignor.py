@@ -93,11 +93,11 @@ def _over_processes(
     given = _given_to_copies(holder, takers, copies)
     # Given ones come last: what a unit has too many of, it gives up from the end.
     holder = {pair: holder[pair] for pair in holder if pair not in given} | given
-    copied: list[set[str]] = [set() for _ in copies.members_of]
-    for (topic, _), lags in copies.lags.items():
+    copied: dict[tuple[int, int], set[str]] = {}
+    for pair, lags in copies.lags.items():
         for process in lags:
-            copied[process].add(topic)
-    return Spreading(takers, holder, [frozenset(each) for each in copied], factor).spread()
+            copied.setdefault((holder.get(pair, FREE), process), set()).add(pair[0])
+    return Spreading(takers, holder, len(copies.members_of), copied, factor).spread()
 
 
 def _given_to_copies(
@@ -156,6 +156,6 @@ def _over_members(
             for topic in dict.fromkeys(pair[0] for pair in pairs)
         }
         holder = {pair: number.get(owner[pair], FREE) for pair in pairs}
-        spreading = Spreading(takers, holder, [frozenset()] * len(units), factor=1)
+        spreading = Spreading(takers, holder, len(units), {}, factor=1)
         given |= {pair: units[unit] for pair, unit in spreading.spread().items()}
     return given

@@ -23,30 +23,32 @@ class Spreading:
     """One distribution, from what units have to what they are to have.
 
     `takers` are the units that may have each topic's partitions, ascending; `holder` is the unit
-    that has each partition now, or `FREE`; `copied` are the topics of which each unit has copies;
-    `factor` is how many more than another one a unit may have, as a whole and of each topic.
+    that has each partition now, or `FREE`; `copied` are the topics of which a unit has copies of
+    what another one holds, by holder and unit; `factor` is how many more than another one a unit
+    may have, as a whole and of each topic.
     """
 
     def __init__(
         self,
         takers: Mapping[str, Sequence[int]],
         holder: Mapping[Pair, int],
-        copied: Sequence[frozenset[str]],
+        units: int,
+        copied: Mapping[tuple[int, int], frozenset[str] | set[str]],
         factor: int,
     ) -> None:
         self._takers = takers
         self._holder = holder
         self._copied = copied
         self._factor = factor
-        self._loads = [0] * len(copied)
+        self._loads = [0] * units
         #: How many partitions of each topic each unit has; none is no entry.
         self._counts: dict[str, dict[int, int]] = {topic: {} for topic in takers}
         #: The topics of which each unit has any.
-        self._topics: list[set[str]] = [set() for _ in copied]
+        self._topics: list[set[str]] = [set() for _ in range(units)]
         #: The topics with the same takers: among these, loads can be evened out.
         self._pools: dict[tuple[int, ...], set[str]] = {}
-        for topic, units in takers.items():
-            self._pools.setdefault(tuple(units), set()).add(topic)
+        for topic, theirs in takers.items():
+            self._pools.setdefault(tuple(theirs), set()).add(topic)
 
     def spread(self) -> dict[Pair, int]:
         """Return the unit of each partition."""
@@ -118,12 +120,13 @@ class Spreading:
         return changed
 
     def _topic_to_move(self, topics: set[str], giver: int, taker: int) -> str | None:
-        """A topic of which the giver has many and the taker few, or copies."""
+        """A topic of which the giver has many and the taker few; of several, one with copies."""
+        copied = self._copied.get((giver, taker), frozenset())
 
         def key(topic: str) -> tuple[int, bool, str]:
             counts = self._counts[topic]
             more = counts[giver] - counts.get(taker, 0)
-            return -more, topic not in self._copied[taker], topic
+            return -more, topic not in copied, topic
 
         return min(self._topics[giver] & topics, key=key, default=None)
 
