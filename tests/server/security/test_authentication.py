@@ -239,6 +239,20 @@ def test_refusal_says_what_the_client_may_know(auth_bytes: bytes, told: str) -> 
     assert (outcome.why, outcome.user, outcome.mechanism) == ("wrong", "ann", "PLAIN")
 
 
+@pytest.mark.parametrize("name", ["x" * 32_763, "\ud800"], ids=["too long", "no text"])
+def test_client_with_a_name_that_no_store_can_keep_is_refused(name: str) -> None:
+    class Named:
+        def respond(self, _token: bytes) -> Step:
+            return Accepted(Principal("User", name))
+
+    asked = Authentication(SaslTerms({"PLAIN": Named}))
+    asked.receive(handshake(), NOW_MS)
+    outcome = asked.receive(token(b""), NOW_MS)
+    assert isinstance(outcome, Failure)
+    assert error_of(outcome) == FAILED
+    assert asked.principal == ANONYMOUS
+
+
 def test_nobody_is_known_before_the_end() -> None:
     for state in (State.INITIAL, State.HANDSHAKE, State.TOKENS):
         assert brought_to(state).principal == ANONYMOUS
