@@ -48,6 +48,9 @@ __all__ = ["Admitted", "Authentication", "Failure", "Outcome", "Reply", "SaslTer
 #: How long a client has to wait, as with Kafka, before it may authenticate once more.
 _REAUTHENTICATION_MS: Final = 1000
 
+#: How much a client is told of why it is refused, as that may quote it.
+_TOLD_MAX: Final = 1_000
+
 MakeConversation = Callable[[], Conversation]
 
 
@@ -324,6 +327,7 @@ class Authentication:
                 f"Authentication failed during {which} due to invalid credentials with SASL"
                 f" mechanism {self._mechanism}"
             )
+        told = told[:_TOLD_MAX].encode(errors="replace").decode()
         message = SaslAuthenticateResponse(
             error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=told, auth_bytes=b""
         )
