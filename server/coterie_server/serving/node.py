@@ -139,7 +139,7 @@ class Node:
                 await shard.load()
         if self._options.accept_loss:
             await self._accept_loss()
-        await service.begin_with(topics or {}, users or {})
+        await service.beginning.begin(topics or {}, users or {})
         self._clock.start()
 
     async def _accept_loss(self) -> None:
@@ -229,6 +229,7 @@ class Node:
             "" if tls is None else tls.fingerprint,
             self._options.has_tls,
             self._options.wants_proof,
+            service.beginning.is_over,
         ).to_bytes()
 
     def lost(self, shard: int) -> None:
@@ -392,7 +393,7 @@ class Node:
 
     async def ensure_topic(self, name: str, partitions: int) -> None:
         """Have a topic with so many partitions, or raise `TopicRefusal`."""
-        await self._serving.topics.ensure(name, partitions)
+        await self._serving.topics.beginning.ensure(name, partitions)
 
     async def force_rebalance(self, group_id: str) -> None:
         """Start one rebalance of a group of static members, or raise `Refusal`."""
