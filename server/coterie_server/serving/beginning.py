@@ -124,3 +124,4 @@ class Beginning:
             raise TopicRefusal(
                 "refused", f"Topic '{name}' can't have {partitions} partitions: {problem}"
             )
+        await self._copy.refresh()  # so that this node, too, knows it once it is ready

@@ -81,15 +81,15 @@ class Node:
         self._make_catalogue = make_catalogue
         #: How other nodes are asked.
         self.ask: AskNode = ask_node
-        self._ticker = Ticker(clock, observe)
-        self._alarm = Alarm(clock, self._fire)
+        self._ticker, self._alarm = Ticker(clock, observe), Alarm(clock, self._fire)
         #: How many partitions each topic has.
         self.topics = TopicCounts()
         self._shard_count = options.shards
         #: The shards of groups, by number, this node's and others'.
         self.shards: list[GroupShard] = []
         self._router: Router | None = None
-        self.node_id, self.cluster = options.node_id, Cluster(options.owner)
+        self.node_id = options.node_id
+        self.cluster = Cluster(options.owner, options.lease_ms / 1000)
         self._addresses = dict(options.addresses) or {"": options.address}
         self._directory = Directory(self.cluster, options.node_id, self._addresses)
         self._trust = LeaseTrust(clock.elapsed_s)
