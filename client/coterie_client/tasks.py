@@ -53,6 +53,7 @@ class Tasks:
             self._restores = self._work.restores = RestoreSupervisor(
                 restore,
                 beside=self._work,
+                failed=hooks.failed,
                 crash=hooks.crash,
                 emit=hooks.emit,
                 random=hooks.random,
@@ -75,4 +76,5 @@ class Tasks:
     @property
     def failure(self) -> BaseException | None:
         """The error that ends the whole group."""
-        return self._work.failure
+        failure = self._restores.failure if self._restores is not None else None
+        return self._work.failure or failure

@@ -19,7 +19,7 @@ from coterie_client.errors import WorkCancelledError
 from coterie_client.membership.events import Event
 from coterie_client.standby import Standby
 from coterie_client.wire.addresses import TopicPartition
-from coterie_client.work.callables import awaited
+from coterie_client.work.callables import NotAwaitableError, awaited
 from coterie_client.work.events import RestoreFailed, RestoreFinished, RestoreStarted
 from coterie_client.work.policies import Restart, RestartBackoff
 
@@ -64,12 +64,16 @@ class RestoreSupervisor:
         restore: Restore,
         *,
         beside: WorkSupervisor,
+        failed: Callable[[], None],
         crash: Callable[[Exception], None],
         emit: Callable[[Event], None],
         random: Callable[[], float],
     ) -> None:
         self._restore = restore
         self._beside = beside
+        self._failed = failed
+        #: The error that ends the whole group: the restore can't be awaited.
+        self.failure: BaseException | None = None
         self._crash = crash
         self._emit = emit
         self._random = random
@@ -168,7 +172,19 @@ class RestoreSupervisor:
             job.is_done = True
             self._emit(RestoreFinished(partition=key))
             return
+        if isinstance(error, NotAwaitableError):
+            self._fail(job, error)
+            return
         backoff = self._backoffs.setdefault(key, RestartBackoff(Restart(), self._random))
         pause_s = backoff.failed(job.began_s, self._loop.time())
         self._emit(RestoreFailed(partition=key, exception=error, pause_s=pause_s))
         self._begin(job)
+
+    def _fail(self, job: _Job, error: BaseException) -> None:
+        """End the group: to start the restore again would change nothing."""
+        job.is_done = True
+        if self.failure is None:
+            self.failure = error
+            key = job.standby.key
+            self._emit(RestoreFailed(partition=key, exception=error, is_raised=True, pause_s=0.0))
+            self._failed()

@@ -328,6 +328,22 @@ async def test_restore_that_raises_is_started_again_after_a_pause() -> None:
 
 
 @virtual_test
+async def test_restore_that_can_not_be_awaited_ends_the_group() -> None:
+    def restore(_: Standby) -> object:
+        return 7
+
+    here = Harness(Diary().work, restore)  # type: ignore[arg-type]
+    here.hold(P0, P1)
+    await asyncio.sleep(100)
+    assert here.stops == 1
+    assert "warm must be an async function, but this one returned a value of type int" in str(
+        here.tasks.failure
+    )
+    assert len(here.of(RestoreFailed)) == 1
+    await here.end()
+
+
+@virtual_test
 async def test_restore_that_fails_as_it_ends_is_told_and_forgotten() -> None:
     async def restore(_: Standby) -> None:
         try:

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from uuid import UUID
 
 import pytest
+from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyAssignorUserDataV1
 
-from coterie_assignors import RUNNING, UNKNOWN, RangeAssignor, WarmSettings
+from coterie_assignors import RUNNING, UNKNOWN, RangeAssignor, StickyAssignor, WarmSettings
 from coterie_client.membership import Assign, KeepWarm, Role
 from coterie_client.membership.events import (
     ReportVersionChanged,
@@ -89,6 +90,17 @@ def test_report_follows_what_the_assignor_tells() -> None:
     assert told is not None
     assert told.startswith(own)
     assert len(told) > len(own)
+
+
+def test_stock_assignor_reads_its_own_data_before_the_report() -> None:
+    script = Script("t", warm=SETTINGS, assignors=[StickyAssignor()]).keep_warm({T3: 5}).start()
+    script.settle(T0, T1)
+    again(script)
+    script.release()
+    data = decode_subscription(script.asks(JoinGroupRequest).protocols[0].metadata).user_data
+    theirs = StickyAssignorUserDataV1.decode(data)
+    assert theirs.previous_assignment == [("t", [0, 1])]
+    assert reported(script) == {T0: RUNNING, T1: RUNNING, T3: 5}
 
 
 def test_first_report_is_what_is_on_disk() -> None:
