@@ -120,13 +120,13 @@ class Spreading:
         return changed
 
     def _topic_to_move(self, topics: set[str], giver: int, taker: int) -> str | None:
-        """A topic of which the giver has many and the taker few; of several, one with copies."""
+        """A topic of which the giver has more than the taker, and the taker has copies if possible."""
         copied = self._copied.get((giver, taker), frozenset())
 
-        def key(topic: str) -> tuple[int, bool, str]:
+        def key(topic: str) -> tuple[bool, int, str]:
             counts = self._counts[topic]
             more = counts[giver] - counts.get(taker, 0)
-            return -more, topic not in copied, topic
+            return more <= 0 or topic not in copied, -more, topic
 
         return min(self._topics[giver] & topics, key=key, default=None)
 
