@@ -120,7 +120,7 @@ class Spreading:
         return changed
 
     def _topic_to_move(self, topics: set[str], giver: int, taker: int) -> str | None:
-        """A topic of which the giver has more than the taker, and the taker has copies if possible."""
+        """A topic of which the giver has more than the taker; if possible, one with copies."""
         copied = self._copied.get((giver, taker), frozenset())
 
         def key(topic: str) -> tuple[bool, int, str]:
@@ -133,8 +133,8 @@ class Spreading:
     def _even_out_topic(self, topic: str) -> None:
         """Spread a topic, in exchange for others if the loads leave no choice.
 
-        If the giver has no more than the taker as a whole, it has less of another topic, at least
-        where both may have the same topics.
+        If the giver has no more than the taker as a whole, it has less of another topic, if all
+        units may have all topics.  If they may not, what can't be exchanged stays.
         """
         counts, takers, loads = self._counts[topic], self._takers[topic], self._loads
         while counts:
@@ -146,21 +146,21 @@ class Spreading:
             giver = -giver
             _, taker = min((loads[unit], unit) for unit in takers if counts.get(unit, 0) == least)
             if len(self._pools) > 1 or loads[giver] <= loads[taker]:
-                other = self._topic_in_exchange(giver, taker)
+                other = self._topic_in_exchange(topic, giver, taker)
                 if other is None:
                     return
                 self._move(other, taker, giver)
             self._move(topic, giver, taker)
 
-    def _topic_in_exchange(self, giver: int, taker: int) -> str | None:
-        """A topic of which the taker has more than the giver, which may have it, too."""
+    def _topic_in_exchange(self, topic: str, giver: int, taker: int) -> str | None:
+        """A topic with the same takers, of which the taker has more than the giver."""
+        alike = self._topics[taker] & self._pools[tuple(self._takers[topic])]
         more = [
-            (self._counts[topic].get(giver, 0) - self._counts[topic][taker], topic)
-            for topic in self._topics[taker]
-            if giver in self._takers[topic]
+            (self._counts[other].get(giver, 0) - self._counts[other][taker], other)
+            for other in alike
         ]
-        less, topic = min(more, default=(0, ""))
-        return topic if less < 0 else None
+        less, other = min(more, default=(0, ""))
+        return other if less < 0 else None
 
     def _chosen(self) -> dict[Pair, int]:
         """Choose the partitions: units keep the first of those that they have in `holder`."""
