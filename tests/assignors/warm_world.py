@@ -216,14 +216,15 @@ class StatefulGroup:
         caught_up: dict[Pair, set[object]] = {}
         for name, info in infos.items():
             for pair, lag in (info.warm.lags if info.warm else {}).items():
-                is_able = pair[0] in info.topics and pair not in flatten(info.refused)
-                if lag != UNKNOWN and lag <= self.settings.acceptable_recovery_lag and is_able:
+                if lag != UNKNOWN and lag <= self.settings.acceptable_recovery_lag:
                     caught_up.setdefault(pair, set()).add(_key(name, info))
         for name, partitions in led.assignment.items():
-            if infos[name].warm is not None:
-                key = _key(name, infos[name])
-                for pair in flatten(partitions):
-                    assert key in caught_up.get(pair, {key})
+            if infos[name].warm is None:
+                continue
+            for pair in flatten(partitions):
+                able = {_key(n, each) for n, each in infos.items() if pair[0] in each.topics}
+                ready = caught_up.get(pair, set())
+                assert _key(name, infos[name]) in ready or not ready & able
 
     def _check_copies(self, infos: Mapping[str, MemberInfo], led: Adjustment) -> None:
         """Each process has a partition, or a copy of it, at most once."""

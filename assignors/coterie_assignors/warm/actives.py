@@ -84,7 +84,12 @@ class _Substitutes:
             member = min(candidates)[-1] if candidates else wanted
         if self._group.in_one_process(wanted, member):
             member = wanted
-        self._settle(member, owner)
+        self._loads[member] += 1
+        if member == wanted:
+            self._short[member] -= 1
+        elif member != owner and self._short[member] > 0:
+            self._short[member] -= 1
+            self._let_wait(member)
         return member
 
     def _with_copies(self, pair: Pair) -> Iterator[tuple[int, bool, int, int, int]]:
@@ -98,11 +103,8 @@ class _Substitutes:
                     own_lag = copies.own_lag(pair, member)
                     yield lag, member != wanted, own_lag, self._loads[member], member
 
-    def _settle(self, member: int, owner: int | None) -> None:
-        self._loads[member] += 1
-        if owner not in (None, member) or self._short[member] <= 0:
-            return
-        self._short[member] -= 1
+    def _let_wait(self, member: int) -> None:
+        """Have a member that got something else do without what is to be released for it."""
         if self._coming.get(member):
             waiting = self._coming[member].pop()
             self._active[waiting] = self._group.owner[waiting]
