@@ -45,6 +45,7 @@ class Spreading:
         self._counts: dict[str, dict[int, int]] = {topic: {} for topic in takers}
         #: The topics of which each unit has any.
         self._topics: list[set[str]] = [set() for _ in range(units)]
+        self._sizes = Counter(topic for topic, _ in holder)
         #: The topics with the same takers: among these, loads can be evened out.
         self._pools: dict[tuple[int, ...], set[str]] = {}
         for topic, theirs in takers.items():
@@ -60,8 +61,11 @@ class Spreading:
                 self._add(topic, unit)
         for topic, count in free.items():
             self._deal(topic, count)
-        while any(self._even_out(units, topics) for units, topics in self._pools.items()):
-            pass
+        has_changed = True
+        while has_changed:
+            has_changed = False
+            for units, topics in self._pools.items():
+                has_changed |= self._even_out(units, topics)
         for topic in self._takers:
             self._even_out_topic(topic)
         return self._chosen()
@@ -95,11 +99,11 @@ class Spreading:
         """Hand partitions of some topics over, from the highest loads to the lowest."""
         loads, changed = self._loads, False
         low = [(loads[unit], unit) for unit in units]
-        high = [(-load, unit) for load, unit in low]
+        high = [(-load, self._evenness(unit), unit) for load, unit in low]
         heapq.heapify(low)
         heapq.heapify(high)
         while high:
-            load, giver = high[0]
+            load, _, giver = high[0]
             if -load != loads[giver]:
                 heapq.heappop(high)
                 continue
@@ -116,8 +120,18 @@ class Spreading:
             changed = True
             for unit in (giver, taker):
                 heapq.heappush(low, (loads[unit], unit))
-                heapq.heappush(high, (-loads[unit], unit))
+                heapq.heappush(high, (-loads[unit], self._evenness(unit), unit))
         return changed
+
+    def _evenness(self, unit: int) -> float:
+        """How far below an even share a unit is of the topic that it has most of."""
+        return min(
+            (
+                self._sizes[topic] / len(self._takers[topic]) - self._counts[topic][unit]
+                for topic in self._topics[unit]
+            ),
+            default=0.0,
+        )
 
     def _topic_to_move(self, topics: set[str], giver: int, taker: int) -> str | None:
         """A topic of which the giver has more than the taker; if possible, one with copies."""

@@ -6,6 +6,7 @@ up, the old one stays.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 
 from coterie_assignors.copies import Pair
@@ -22,7 +23,8 @@ def move_standbys(standbys: Standbys, most: int) -> list[Move]:
     others.
     """
     search = _Search(standbys)
-    moves = search.to_copies(most)
+    search.to_caught_up()
+    moves = search.to_copies_under_way(most)
     while len(moves) < most:
         move = search.to_less_crowded() or search.to_less_loaded()
         if move is None:
@@ -50,29 +52,52 @@ class _Search:
         )
         self._by_place = {topic: self._grouped(topic) for topic in {p[0] for p in standbys.of}}
 
-    def to_copies(self, most: int) -> list[tuple[Pair, int]]:
-        """Move to copies that there are: at once if they are caught up, else later."""
-        group = self._standbys.group
-        under_way: list[tuple[int, Pair, int]] = []
-        for pair, theirs in self._standbys.of.items():
-            if not theirs:
-                continue
-            for process, lag in sorted(group.copies.lags.get(pair, {}).items()):
-                if lag > group.settings.acceptable_recovery_lag:
-                    under_way.append((lag, pair, process))
-                    continue
-                worse = self._worse_than(pair, process)
-                if worse is not None:
-                    self._standbys.remove(pair, worse)
-                    self._standbys.add(pair, process)
+    def to_caught_up(self) -> None:
+        """Move standbys to better places that are caught up."""
+        ready, _ = self._copies()
+        has_moved = True
+        # One move can make room for another one; each makes places less crowded, or loads more
+        # even, so there is a last one.
+        while has_moved:
+            has_moved = False
+            for _, pair, process in ready:
+                has_moved |= self._moved_at_once(pair, process)
+
+    def to_copies_under_way(self, most: int) -> list[tuple[Pair, int]]:
+        """Find moves to better places with copies that are not caught up."""
+        _, under_way = self._copies()
         moves: list[tuple[Pair, int]] = []
-        for _, pair, process in sorted(under_way):
+        for _, pair, process in under_way:
             if len(moves) == most:
                 break
             worse = self._worse_than(pair, process)
             if worse is not None:
                 moves.append(self._plan(pair, worse, process))
         return moves
+
+    def _copies(self) -> tuple[list[tuple[int, Pair, int]], list[tuple[int, Pair, int]]]:
+        """All copies, those that are caught up and the others, best ones first."""
+        group = self._standbys.group
+        copies = sorted(
+            (lag, pair, process)
+            for pair, theirs in self._standbys.of.items()
+            if theirs
+            for process, lag in group.copies.lags.get(pair, {}).items()
+        )
+        first = bisect_right(
+            copies, group.settings.acceptable_recovery_lag, key=lambda each: each[0]
+        )
+        return copies[:first], copies[first:]
+
+    def _moved_at_once(self, pair: Pair, taker: int) -> bool:
+        if taker in self._standbys.of[pair]:
+            return False
+        worse = self._worse_than(pair, taker)
+        if worse is None:
+            return False
+        self._standbys.remove(pair, worse)
+        self._standbys.add(pair, taker)
+        return True
 
     def to_less_crowded(self) -> tuple[Pair, int] | None:
         """Find a standby that another process would keep farther from the others."""
