@@ -52,7 +52,7 @@ class InstanceStickyAssignor(CooperativeStickyAssignor):
         for pair, member in given.items():
             pairs[member].append(pair)
         assignment = {each.member_id: group_by_topic(pairs[n]) for n, each in enumerate(order)}
-        return prefer_copies(assignment, cluster, members, claims)
+        return prefer_copies(assignment, cluster, members, claims, by_topic=True)
 
 
 def _owners(
