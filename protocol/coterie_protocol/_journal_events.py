@@ -48,6 +48,7 @@ CAUSES: Final[Mapping[str, str]] = {
     "member_left": "a member said that it leaves",
     "member_removed": "an administrator removed a static member",
     "session_expired": "a member was silent for longer than its session timeout",
+    "registration_expired": "a static member was away for longer than its registration timeout",
     "join_expired": "a new member's join was parked for too long and its client gave up",
     "sync_expired": "a member joined the generation but never asked for its assignment",
     "subscription_changed": "a member joined again with other topics, protocols or user data",
@@ -161,6 +162,8 @@ class GroupRecovered(Event):
     members: tuple[str, ...]
     #: Each member's last assignment; None if the assignments can't be read.
     assigned: Mapping[str, Partitions] | None = None
+    #: Those of the members whose session is over and whose place is kept.
+    away: tuple[str, ...] = ()
     #: Grows each time that a node takes the group over; 0 if that is not known.
     fence: int = 0
 
@@ -180,6 +183,9 @@ class MemberJoined(Event):
     protocols: tuple[str, ...]
     topics: tuple[str, ...] | None
     reason: str = ""
+    #: How long it may be silent before its place is given up: a static member for a session or
+    #: longer; 0 for a dynamic one, and in older journals.
+    registration_timeout_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,6 +213,41 @@ class MemberReplaced(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MemberAway(Event):
+    """The session of a static member is over, and its place is kept until it is back.
+
+    It ends with a MemberReturned or a MemberGone.
+    """
+
+    kind: ClassVar[str] = "member_away"
+
+    member: str
+    instance: str
+    host: str
+    silent_ms: int
+    session_timeout_ms: int
+    #: How long it may be silent in all.
+    registration_timeout_ms: int
+    #: When its place is given up.
+    until: int
+    #: Its last assignment; None if that can't be read.
+    owned: Partitions | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberReturned(Event):
+    """A static member that was away is back, under whichever member id it has now."""
+
+    kind: ClassVar[str] = "member_returned"
+
+    member: str
+    instance: str
+    host: str
+    #: Since its session ended.
+    away_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MemberFenced(Event):
     """A request was refused because another member has taken over its instance id."""
 
@@ -224,8 +265,9 @@ class MemberFenced(Event):
 class MemberGone(Event):
     """A member is no longer in the group.
 
-    `how` is one of left, removed (by its instance id), session_expired, join_expired,
-    rebalance_expired (did not join in time), sync_expired, turned_away (the group is full).
+    `how` is one of left, removed (by its instance id), session_expired, registration_expired (it
+    was static and away for too long), join_expired, rebalance_expired (did not join in time),
+    sync_expired, turned_away (the group is full).
     """
 
     kind: ClassVar[str] = "member_gone"
@@ -239,6 +281,8 @@ class MemberGone(Event):
     reason: str = ""
     #: Its last assignment; these partitions have no owner until the next one.
     owned: Partitions | None = None
+    #: Since its session ended, if its place was kept after that.
+    away_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,8 +23,9 @@ from coterie_protocol.journal import (
 )
 from coterie_server.error_answers import join_error, sync_error
 from coterie_server.group import replies
-from coterie_server.group.group import CONSUMER, InitialDelay, OngoingRebalance
+from coterie_server.group.group import CONSUMER
 from coterie_server.group.ledger import by_topic
+from coterie_server.group.phases import InitialDelay, OngoingRebalance
 from coterie_server.group.records import Gone, MemberRow
 from coterie_server.group.states import GroupState
 
@@ -184,11 +185,11 @@ def _start_generation(step: Step, group: Group, rebalance: OngoingRebalance) -> 
 
 def _answer_join(step: Step, group: Group, member: Member) -> None:
     member.is_new = False
-    if member.row.is_away != (member.join is None):
-        member.change(is_away=member.join is None)
+    if member.row.has_not_joined != (member.join is None):
+        member.change(has_not_joined=member.join is None)
     join = group.park_join(member, None)
     if join is not None:
-        step.reply(join, replies.join_answer(group, member, join.version))
+        step.reply(join, replies.join_answer(group, member, join))
         step.keep_alive(group, member)
         group.pending_syncs.add(member.id)
 
@@ -282,6 +283,7 @@ def drop_member(step: Step, group: Group, member: Member, how: str, reason: str 
             silent_ms=step.now_ms - member.last_seen_ms,
             session_timeout_ms=member.row.session_timeout_ms,
             reason=reason,
+            away_ms=max(step.date_ms - member.row.away_since_ms, 0) if member.is_away else 0,
             owned=by_topic(owned),
         )
     )

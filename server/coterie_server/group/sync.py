@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import OwnershipConflict, RebalanceCompleted
 from coterie_server.error_answers import sync_error
-from coterie_server.group import replies
+from coterie_server.group import absence, replies
 from coterie_server.group.group import CONSUMER
 from coterie_server.group.ledger import Review, by_topic
 from coterie_server.group.rebalance import save_members
@@ -41,6 +41,7 @@ def sync(step: Step, request: Request) -> None:
         raise AssertionError("a sync without a group passed the checks")
     member = group.members[message.member_id]
     member.last_seen_ms = step.now_ms
+    absence.end(step, group, member)
     if group.state is GroupState.PREPARING:
         step.reply(request, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
         return

@@ -47,6 +47,12 @@ def session_expired(world: World) -> None:
     world.live(10_000, group_of(world, 2)[0])
 
 
+def registration_expired(world: World) -> None:
+    """A static member is away for too long."""
+    world.crash(static_registration_timeout_ms=30_000)
+    world.live(30_000, statics(world, 2)[0])
+
+
 def join_expired(world: World) -> None:
     """A newcomer that waits to be let in gives up, in a group that works on meanwhile."""
     world.crash(static_expansion_timeout_ms=60_000, new_member_join_timeout_ms=5_000)
@@ -131,6 +137,7 @@ SCENES: dict[str, Callable[[World], None]] = {
         member_left,
         member_removed,
         session_expired,
+        registration_expired,
         join_expired,
         sync_expired,
         subscription_changed,
