@@ -37,6 +37,7 @@ def member_views(group: GroupDescription) -> list[dict[str, Any]]:
             "instance": member.instance_id,
             "client_id": member.client_id,
             "host": host_text(member.host),
+            "away_since_ms": member.away_since_ms,
             "topics": member.topics,
             "owned": None if member.partitions is None else _by_topic(member.partitions),
         }

@@ -94,7 +94,7 @@ class Groups:
         async def ask(
             node: NodeAddress, asked: Iterable[str], deadline_s: float
         ) -> Mapping[str, Result[GroupDescription]]:
-            request = DescribeGroupsRequest(groups=tuple(asked))
+            request = DescribeGroupsRequest(groups=tuple(asked), wants_absences=True)
             answer = await self._caller.ask(request, deadline_s, node)
             return {group.group_id: _described(group, node) for group in answer.groups}
 
@@ -238,6 +238,7 @@ def _member(member: DescribedGroupMember, *, is_consumer: bool) -> MemberDescrip
         host=member.client_host,
         topics=_topics(member.member_metadata) if is_consumer else None,
         partitions=_partitions(member.member_assignment) if is_consumer else None,
+        away_since_ms=member.away_since_ms if member.away_since_ms >= 0 else None,
         metadata=member.member_metadata,
         assignment=member.member_assignment,
     )

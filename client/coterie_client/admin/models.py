@@ -166,6 +166,9 @@ class MemberDescription:
     partitions: tuple[TopicPartition, ...] | None
     metadata: bytes = field(repr=False)
     assignment: bytes = field(repr=False)
+    #: When the session of a static member ended whose place is kept, in milliseconds since 1970;
+    #: None for any other member, and with Kafka's brokers.
+    away_since_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,6 +115,9 @@ class MemberView:
     last_seen_ms: int
     #: Whether its JoinGroup or SyncGroup is parked, so that its silence means nothing.
     parked: bool
+    #: When its session ended and when its place is given up, if it is static and away.
+    away_since_ms: int | None
+    away_until_ms: int | None
     #: What it was assigned last; None if the coordinator can't read that.
     owned: Partitions | None
 
@@ -185,6 +188,8 @@ def _member(
         rebalance_timeout_ms=member.row.rebalance_timeout_ms,
         last_seen_ms=date_of(member.last_seen_ms),
         parked=member.is_waiting,
+        away_since_ms=member.row.away_since_ms if member.is_away else None,
+        away_until_ms=date_of(member.alive_until_ms) if member.is_away else None,
         owned=owned[member.id],
     )
 
