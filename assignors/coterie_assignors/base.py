@@ -73,6 +73,9 @@ class MemberInfo:
     refused: Partitions = ()
     #: What its assignor wrote for the leader's.
     user_data: bytes | None = None
+    #: A static member whose session is over and whose place is kept: `owned` is what it was
+    #: assigned last.  Assignors do not see such members; `lead` keeps for them what they had.
+    is_away: bool = False
 
 
 @dataclass(frozen=True, slots=True)

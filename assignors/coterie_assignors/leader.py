@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from coterie_assignors.absence import keep_for_absent
 from coterie_assignors.base import (
     Assignor,
     Claim,
@@ -47,14 +48,18 @@ def lead(assignor: Assignor, cluster: Cluster, members: Mapping[str, MemberInfo]
     Raises `InvalidAssignmentError` if the answer assigns a partition twice or to a member that does
     not subscribe to its topic, or if it leaves a member out.
     """
-    answer = assignor.assign(cluster, members)
-    _check(answer, members)
-    target = reassign_refused(answer, members)
+    present = {name: member for name, member in members.items() if not member.is_away}
+    answer = assignor.assign(cluster, present)
+    _check(answer, present)
+    target = reassign_refused(answer, present)
+    if len(present) < len(members):
+        target = keep_for_absent(target, members, cluster)
     if RebalanceProtocol.COOPERATIVE not in assignor.protocols:
         return Adjustment(dict(target))
     # Even if this leader itself is still eager: during an upgrade, members of both kinds are in one
     # generation, and eager ones own nothing while they join.
-    claims = {member_id: assignor.claim(member) for member_id, member in members.items()}
+    # Nothing is withheld for the sake of one that is away: it would not give that back.
+    claims = {member_id: assignor.claim(member) for member_id, member in present.items()}
     return adjust(claims, target, {name: member.topics for name, member in members.items()})
 
 

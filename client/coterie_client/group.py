@@ -24,6 +24,7 @@ from coterie_client.options import (
     assignors_or_default,
     leaves_when_closed,
     plain_hook,
+    registration_ms,
     sources_or_default,
     supervisor_options,
 )
@@ -66,6 +67,7 @@ class Group:
         client_id: str = "coterie",
         security: Security = PLAINTEXT,
         session_timeout: float = 45.0,
+        registration_timeout: float | None = None,
         heartbeat_interval: float = 3.0,
         rebalance_timeout: float = 300.0,
         request_timeout: float = 30.0,
@@ -88,6 +90,7 @@ class Group:
             instance=instance,
             rack=rack,
             session_timeout_ms=checks.milliseconds("session_timeout", session_timeout),
+            registration_timeout_ms=registration_ms(registration_timeout, instance),
             heartbeat_interval_ms=checks.milliseconds("heartbeat_interval", heartbeat_interval),
             rebalance_timeout_ms=checks.milliseconds("rebalance_timeout", rebalance_timeout),
             request_timeout_ms=checks.milliseconds("request_timeout", request_timeout),

@@ -24,6 +24,7 @@ __all__ = [
     "default_sources",
     "leaves_when_closed",
     "plain_hook",
+    "registration_ms",
     "sources_or_default",
     "supervisor_options",
 ]
@@ -45,6 +46,21 @@ def leaves_when_closed(leave_on_close: object, instance: str | None) -> bool:
         # A static member comes back under its name, and finds its partitions waiting for it.
         return instance is None
     return checks.flag("leave_on_close", leave_on_close)
+
+
+def registration_ms(timeout_s: float | None, instance: str | None) -> int:
+    """How long a static member may be away before its place is given up, as requests have it."""
+    if timeout_s is None:
+        return -1
+    what = "a number of seconds, 0 or more"
+    checks.number("registration_timeout", what, timeout_s)
+    if not 0 <= timeout_s < float("inf"):
+        checks.must_be("registration_timeout", what, timeout_s)
+    if instance is None:
+        raise ConfigurationError(
+            "registration_timeout needs an instance: only a static member has a place to keep"
+        )
+    return checks.milliseconds("registration_timeout", timeout_s) if timeout_s else 0
 
 
 def sources_or_default(sources: Sources | None) -> Sources:

@@ -7,6 +7,7 @@ subscriptions of all members, has the assignor decide, and writes an assignment 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from coterie_assignors import (
@@ -109,10 +110,16 @@ def read_assignment(data: bytes) -> Assignment:
 
 
 def read_members(
-    members: Sequence[JoinGroupResponseMember], outbox: Outbox
+    members: Sequence[JoinGroupResponseMember], generation: int, outbox: Outbox
 ) -> dict[str, MemberInfo]:
-    """Read the members' subscriptions; a member whose subscription is unreadable gets nothing."""
-    return {member.member_id: _read(member, outbox) for member in members}
+    """Read the members' subscriptions; a member whose subscription is unreadable gets nothing.
+
+    `generation` is the one that begins.
+    """
+    return {
+        member.member_id: _with_absence(_read(member, outbox), member.away_with, generation)
+        for member in members
+    }
 
 
 def topics_of(members: Mapping[str, MemberInfo]) -> frozenset[str]:
@@ -152,6 +159,18 @@ def decide(
 
 def _count(shares: Mapping[str, Partitions]) -> int:
     return sum(len(entry.partitions) for partitions in shares.values() for entry in partitions)
+
+
+def _with_absence(info: MemberInfo, away_with: bytes | None, generation: int) -> MemberInfo:
+    """What is known of a member that may be away, by what it was assigned last."""
+    if away_with is None:
+        return info
+    try:
+        had = read_assignment(away_with).assigned_partitions
+    except ProtocolError:
+        had = ()
+    # That is no older than what the others say, who had theirs in a former generation.
+    return replace(info, is_away=True, owned=had, generation=generation - 1)
 
 
 def _read(member: JoinGroupResponseMember, outbox: Outbox) -> MemberInfo:

@@ -238,6 +238,8 @@ class Joining:
             protocol_type=PROTOCOL_TYPE,
             protocols=protocols,
             reason=self._reason[:REASON_CHARS],
+            registration_timeout_ms=config.registration_timeout_ms,
+            wants_absences=True,
         )
         self._send(request, self._joined, now_ms)
 
@@ -263,7 +265,9 @@ class Joining:
                 assignor=assignor.name,
             )
         )
-        self._members = read_members(answer.members, self._outbox) if state.is_leader else {}
+        generation = answer.generation_id
+        led = answer.members if state.is_leader else ()
+        self._members = read_members(led, generation, self._outbox)
         self._topics.watch(state.subscribed | self.led_topics, now_ms)
         # The leader decides by what there is now, and the others see whether what they have is
         # still there: often it is a change of the topics that made the group rebalance.

@@ -89,7 +89,8 @@ class Node:
         #: The shards of groups, by number, this node's and others'.
         self.shards: list[GroupShard] = []
         self._router: Router | None = None
-        self.node_id, self.cluster = options.node_id, Cluster(options.owner)
+        self.node_id = options.node_id
+        self.cluster = Cluster(options.owner, options.lease_ms / 1000)
         self._addresses = dict(options.addresses) or {"": options.address}
         self._directory = Directory(self.cluster, options.node_id, self._addresses)
         self._trust = LeaseTrust(clock.elapsed_s)
