@@ -58,7 +58,7 @@ def registration_ms(timeout_s: float | None, instance: str | None) -> int:
         checks.must_be("registration_timeout", what, timeout_s)
     if instance is None:
         raise ConfigurationError(
-            "registration_timeout needs an instance: only a static member has a place to keep"
+            "registration_timeout must come with an instance: a dynamic member has no place"
         )
     return checks.milliseconds("registration_timeout", timeout_s) if timeout_s else 0
 

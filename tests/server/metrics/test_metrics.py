@@ -386,9 +386,7 @@ def every_metric(metrics: Metrics) -> list[Metric]:
     states = {"Empty": 0, "PreparingRebalance": 0, "CompletingRebalance": 0, "Stable": 0}
     metrics.render(
         NodeSnapshot(
-            groups=GroupCounts(
-                groups=states, members=0, away=0, parked_joins=0, parked_syncs=0
-            ),
+            groups=GroupCounts(groups=states, members=0, away=0, parked_joins=0, parked_syncs=0),
             topics=0,
             parked_fetches=0,
             net=NetStats(0, 0, 0, 0, 0, 0, {}, {}),

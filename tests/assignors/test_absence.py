@@ -1,0 +1,99 @@
+"""What a leader does about static members that are away."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coterie_assignors import (
+    Assignor,
+    Cluster,
+    CooperativeStickyAssignor,
+    MemberInfo,
+    RangeAssignor,
+    RoundRobinAssignor,
+    StickyAssignor,
+    lead,
+)
+from coterie_protocol.consumer import flatten
+from tests.assignors.world import Pair, assert_valid, group, having, member
+from tests.support.cases import for_each
+
+ASSIGNORS = (CooperativeStickyAssignor, StickyAssignor, RangeAssignor, RoundRobinAssignor)
+
+
+def pairs(*numbers: int, topic: str = "t") -> list[Pair]:
+    return [(topic, number) for number in numbers]
+
+
+def away(member_id: str, owned: list[Pair], generation: int = 4) -> MemberInfo:
+    """A member that is away, with what it was assigned last."""
+    info = member(member_id, ["t"], owned, generation, instance_id=f"i-{member_id}")
+    return replace(info, is_away=True)
+
+
+@for_each("assignor", ASSIGNORS)
+def test_it_keeps_what_it_had_and_gets_nothing_more(assignor: type[Assignor]) -> None:
+    members = group(
+        away("gone", pairs(2)), member("a", ["t"], pairs(0, 1), 4), member("b", ["t"], (), 4)
+    )
+    answer = lead(assignor(), Cluster({"t": 9}), members)
+    assert flatten(answer.assignment["gone"]) == set(pairs(2))
+
+
+def test_nothing_is_withheld_for_its_sake() -> None:
+    """It would never give that back, so the group would rebalance again and again."""
+    stale = [*pairs(0, 1, 2), ("forgotten", 0)]
+    members = group(
+        away("gone", stale), member("a", ["t"], pairs(2, 3), 4), member("b", ["t"], (), 4)
+    )
+    answer = lead(CooperativeStickyAssignor(), Cluster({"t": 4}), members)
+    answer = lead(
+        CooperativeStickyAssignor(), Cluster({"t": 4}), having(members, answer.assignment)
+    )
+    assert not answer.needs_rejoin
+
+
+@pytest.mark.parametrize("owned", [pairs(7), [("u", 0)], []])
+def test_it_keeps_nothing_that_is_no_more_or_that_it_does_not_want(owned: list[Pair]) -> None:
+    answer = lead(
+        RangeAssignor(), Cluster({"t": 2, "u": 1}), group(away("gone", owned), member("a", ["t"]))
+    )
+    assert flatten(answer.assignment["gone"]) == set()
+    assert flatten(answer.assignment["a"]) == set(pairs(0, 1))
+
+
+def test_of_two_that_are_away_with_the_same_one_has_it() -> None:
+    members = group(away("x", pairs(0)), away("y", pairs(0)), member("a", ["t"]))
+    assert_valid({"t": 2}, members, lead(RangeAssignor(), Cluster({"t": 2}), members).assignment)
+
+
+@given(
+    st.integers(0, 12),
+    st.lists(st.tuples(st.sets(st.integers(0, 15)), st.booleans()), max_size=6),
+    st.sampled_from(ASSIGNORS),
+)
+def test_every_partition_has_one_owner_and_the_group_settles(
+    partitions: int, shares: list[tuple[set[int], bool]], assignor: type[Assignor]
+) -> None:
+    left = set(range(partitions))
+    members = group(member("leader", ["t"]))
+    for number, (share, is_away) in enumerate(shares):
+        owned, left = pairs(*sorted(share & left)), left - share
+        name = f"m{number}"
+        info = away(name, owned) if is_away else member(name, ["t"], owned, 4)
+        members[name] = info
+    answer = lead(assignor(), Cluster({"t": partitions}), members)
+    for generation in range(5, 8):
+        if answer.needs_rejoin:
+            members = having(members, answer.assignment, generation)
+            answer = lead(assignor(), Cluster({"t": partitions}), members)
+    assert not answer.needs_rejoin
+    if partitions:
+        assert_valid({"t": partitions}, members, answer.assignment)
+    for name, info in members.items():
+        if info.is_away:
+            assert flatten(answer.assignment[name]) <= flatten(info.owned)
