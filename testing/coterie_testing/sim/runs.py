@@ -91,6 +91,8 @@ def run_from_seed(seed: int, profile: str, nodes: int = 1) -> Run:
     guard = chance.choice(("report", "report", "enforce"))
     # From a source of its own, so that all else stays what it was for each seed.
     registration_ms = random.Random(f"registration {seed}").choice((0, 0, 25_000))  # noqa: S311
+    if registration_ms and profile != "calm":
+        faults = replace(faults, absent_worker=3)
     options = SystemOptions(
         workers=workers,
         static=chance.choice((0, 0, workers, workers // 2)),
