@@ -18,11 +18,14 @@ __all__ = [
     "GroupEmptied",
     "GroupRecovered",
     "IdUnclaimed",
+    "Lags",
+    "MemberAway",
     "MemberFenced",
     "MemberGone",
     "MemberJoined",
     "MemberPhase",
     "MemberReplaced",
+    "MemberReturned",
     "NodePaused",
     "NodeStarted",
     "NodeStopped",
@@ -42,6 +45,10 @@ __all__ = [
 #: Partitions by topic.
 Partitions = Mapping[str, tuple[int, ...]]
 
+#: By topic and partition number (a string, because JSON's keys are), how far behind a copy of its
+#: state is; None if that is unknown.
+Lags = Mapping[str, Mapping[str, int | None]]
+
 #: All causes that a rebalance can have, and what they mean.
 CAUSES: Final[Mapping[str, str]] = {
     "member_joined": "a member came that was not in the group",
@@ -53,6 +60,9 @@ CAUSES: Final[Mapping[str, str]] = {
     "sync_expired": "a member joined the generation but never asked for its assignment",
     "subscription_changed": "a member joined again with other topics, protocols or user data",
     "revocation_follow_up": "members had to give up partitions before others could get them",
+    "probing": "the leader looked whether copies of state have caught up",
+    "warm": "a member's copies of state have caught up, or it began to report them",
+    "load": "the leader saw that loads are out of balance",
     "leader_rejoined": "the leader joined again, as it does when it sees topics change",
     "static_replaced": "a static member came back in a way that changed the generation",
     "static_expansion": "static members came, and the time to collect them was over",
@@ -314,6 +324,8 @@ class MemberPhase:
     topics: tuple[str, ...] | None = None
     #: The partitions that it claims as it joins; None if they can't be read.
     owned: Partitions | None = None
+    #: How far behind its copies of state are; None if it reports none that can be read.
+    lags: Lags | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -350,6 +362,14 @@ class RebalanceCompleted(Event):
     needs_rejoin: bool
     took_ms: int
     total_ms: int
+    #: By member, the partitions of which it is to keep a copy, and those of which it makes one in
+    #: order to work on them; None if the leader ordered nothing that can be read.
+    standbys: Mapping[str, Partitions] | None = None
+    warming: Mapping[str, Partitions] | None = None
+    #: By member, what it is to work on in the end, where another member does now.
+    targets: Mapping[str, Partitions] | None = None
+    #: When the group is to look again whether copies have caught up; None if it need not.
+    next_probing: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ member until `rebalance` ends the first phase.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import MemberJoined
@@ -38,6 +38,8 @@ __all__ = ["expire_expansion", "join"]
 
 #: From this version on a dynamic member is told its id first and joins with it (KIP-394).
 _ID_REQUIRED_FROM = 4
+#: Causes of which only members know; they say so at the front of their reason to join again.
+_CAUSES_TOLD: Final = frozenset({"probing", "warm", "load"})
 #: The longest string that an answer or a row can hold, in bytes.
 _ID_MAX = 2**15 - 1
 
@@ -262,7 +264,7 @@ def _is_settled(group: Group, member: Member, protocols: tuple[SupportedProtocol
 def _join_again(step: Step, group: Group, member: Member, request: Request) -> None:
     message: JoinGroupRequest = request.message
     protocols = protocols_of(message)
-    cause, follows = _cause_of_rejoin(group, member, protocols)
+    cause, follows = _cause_of_rejoin(group, member, protocols, request)
     member.reason = message.reason or ""
     group.update_protocols(member, protocols, **timeouts_of(request))
     superseded = group.park_join(member, request, step.now_ms)
@@ -273,12 +275,18 @@ def _join_again(step: Step, group: Group, member: Member, request: Request) -> N
 
 
 def _cause_of_rejoin(
-    group: Group, member: Member, protocols: tuple[SupportedProtocol, ...]
+    group: Group,
+    member: Member,
+    protocols: tuple[SupportedProtocol, ...],
+    request: Request,
 ) -> tuple[str, int | None]:
     if group.asked_to_rejoin(member):
         return "revocation_follow_up", group.row.generation
     is_consumer = group.row.protocol_type == CONSUMER
     same = member.wants_the_topics_of(protocols) if is_consumer else member.matches(protocols)
+    told = (request.message.reason or "").partition(":")[0]
+    if same and told in _CAUSES_TOLD:
+        return told, None
     if same and group.row.leader == member.id:
         return "leader_rejoined", None
     return "subscription_changed", None

@@ -28,6 +28,7 @@ from coterie_server.group.ledger import by_topic
 from coterie_server.group.phases import InitialDelay, OngoingRebalance
 from coterie_server.group.records import Gone, MemberRow
 from coterie_server.group.states import GroupState
+from coterie_server.group.warmth import Allowance, lags_of
 
 if TYPE_CHECKING:
     from coterie_protocol.consumer import Subscription
@@ -202,7 +203,10 @@ def save_members(step: Step, group: Group) -> None:
 
 
 def _phase_joined(step: Step, group: Group, rebalance: OngoingRebalance) -> PhaseJoined:
-    members = tuple(_member_phase(group, member, rebalance) for member in group.members.values())
+    allowance = Allowance()
+    members = tuple(
+        _member_phase(group, member, rebalance, allowance) for member in group.members.values()
+    )
     last = max(
         (m for m in members if m.joined_after_ms is not None),
         key=lambda m: m.joined_after_ms or 0,
@@ -222,7 +226,9 @@ def _phase_joined(step: Step, group: Group, rebalance: OngoingRebalance) -> Phas
     )
 
 
-def _member_phase(group: Group, member: Member, rebalance: OngoingRebalance) -> MemberPhase:
+def _member_phase(
+    group: Group, member: Member, rebalance: OngoingRebalance, allowance: Allowance
+) -> MemberPhase:
     readable = group.row.protocol_type == CONSUMER
     subscription = member.subscription(group.row.protocol_name) if readable else None
     joined_after_ms = None
@@ -235,6 +241,7 @@ def _member_phase(group: Group, member: Member, rebalance: OngoingRebalance) -> 
         joined_after_ms=joined_after_ms,
         topics=subscription.topics if subscription else None,
         owned=_owned(subscription) if subscription else None,
+        lags=lags_of(member, group.row.protocol_name, allowance) if subscription else None,
     )
 
 

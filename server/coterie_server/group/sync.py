@@ -15,6 +15,7 @@ from coterie_server.group.rebalance import save_members
 from coterie_server.group.states import GroupState
 from coterie_server.group.step import check_generation
 from coterie_server.group.topic_changes import settle_topics
+from coterie_server.group.warmth import plan_of
 
 if TYPE_CHECKING:
     from coterie_protocol.messages import SyncGroupRequest
@@ -149,6 +150,7 @@ def _note_completed(step: Step, group: Group, review: Review) -> None:
     joined_at_ms = rebalance.joined_at_ms if rebalance else step.now_ms
     started_at_ms = rebalance.started_at_ms if rebalance else step.now_ms
     given = review.given
+    plan = None if given is None else plan_of(group.members, group.row.protocol_name)
     step.event(
         RebalanceCompleted(
             group=group.id,
@@ -160,6 +162,10 @@ def _note_completed(step: Step, group: Group, review: Review) -> None:
             needs_rejoin=review.needs_rejoin,
             took_ms=step.now_ms - joined_at_ms,
             total_ms=step.now_ms - started_at_ms,
+            standbys=plan.standbys if plan else None,
+            warming=plan.warming if plan else None,
+            targets=plan.targets if plan else None,
+            next_probing=plan.next_probing_ms if plan else None,
         )
     )
     group.rebalance = None
