@@ -49,15 +49,20 @@ from coterie_assignors.base import (
 from coterie_assignors.leader import Adjustment, InvalidAssignmentError, adjust, lead
 from coterie_assignors.range import RangeAssignor
 from coterie_assignors.roundrobin import RoundRobinAssignor
+from coterie_assignors.state import RUNNING, UNKNOWN, WarmReport, WarmSettings
 from coterie_assignors.sticky import CooperativeStickyAssignor, StickyAssignor
+from coterie_assignors.warm import InstanceStickyAssignor, next_probing_ms
 
 __all__ = [
     "NO_GENERATION",
+    "RUNNING",
+    "UNKNOWN",
     "Adjustment",
     "Assignor",
     "Claim",
     "Cluster",
     "CooperativeStickyAssignor",
+    "InstanceStickyAssignor",
     "InvalidAssignmentError",
     "MemberInfo",
     "Partitions",
@@ -65,7 +70,10 @@ __all__ = [
     "RebalanceProtocol",
     "RoundRobinAssignor",
     "StickyAssignor",
+    "WarmReport",
+    "WarmSettings",
     "adjust",
     "in_kafka_order",
     "lead",
+    "next_probing_ms",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -9,6 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie_assignors import (
+    RUNNING,
+    UNKNOWN,
+    Adjustment,
     Assignor,
     Cluster,
     CooperativeStickyAssignor,
@@ -16,6 +21,8 @@ from coterie_assignors import (
     RangeAssignor,
     RoundRobinAssignor,
     StickyAssignor,
+    WarmReport,
+    WarmSettings,
     lead,
 )
 from coterie_protocol.consumer import flatten
@@ -97,3 +104,92 @@ def test_every_partition_has_one_owner_and_the_group_settles(
     for name, info in members.items():
         if info.is_away:
             assert flatten(answer.assignment[name]) <= flatten(info.owned)
+
+
+# -- with state ------------------------------------------------------------------------------------
+
+SETTINGS = WarmSettings(num_standbys=1)
+
+
+def warm(info: MemberInfo, lags: Mapping[int, int]) -> MemberInfo:
+    """A member of a process of its own, with these lags in the partitions of `t`."""
+    report = WarmReport(uuid.uuid4(), {("t", number): lag for number, lag in lags.items()})
+    return replace(info, warm=report)
+
+
+def led(*members: MemberInfo, partitions: int = 3) -> Adjustment:
+    return lead(CooperativeStickyAssignor(), Cluster({"t": partitions}), group(*members), SETTINGS)
+
+
+def absent(lags: Mapping[int, int], owned: tuple[int, ...] = (2,)) -> MemberInfo:
+    """A member that is away; what it reported as it last joined tells nothing any more."""
+    return warm(away("gone", pairs(*owned)), lags)
+
+
+def test_a_copy_that_has_caught_up_goes_on_in_place_of_the_absent() -> None:
+    answer = led(
+        absent({2: RUNNING}),
+        warm(member("a", ["t"], pairs(0), 4), {0: RUNNING, 2: 10_000}),
+        warm(member("b", ["t"], pairs(1), 4), {1: RUNNING}),
+    )
+    assert flatten(answer.assignment["gone"]) == set()
+    assert ("t", 2) in flatten(answer.assignment["a"])
+    assert not answer.needs_rejoin
+
+
+@pytest.mark.parametrize("lag", [10_001, UNKNOWN, None])
+def test_without_one_the_partition_waits_and_copies_are_kept_up(lag: int | None) -> None:
+    copies = {} if lag is None else {2: lag}
+    answer = led(
+        absent({2: RUNNING}),
+        warm(member("a", ["t"], pairs(0), 4), {0: RUNNING} | copies),
+        warm(member("b", ["t"], pairs(1), 4), {1: RUNNING}),
+    )
+    assert flatten(answer.assignment["gone"]) == set(pairs(2))
+    if lag is not None:
+        assert ("t", 2) in flatten(answer.standbys["a"])
+    assert ("t", 2) not in answer.targets
+
+
+def test_the_absent_take_no_part_of_the_budget_for_copies() -> None:
+    answer = led(
+        absent({}, (2, 3)), warm(member("a", ["t"], pairs(0, 1), 4), {0: -2, 1: -2}), partitions=4
+    )
+    assert answer.warmups == {}
+    assert answer.is_final
+
+
+def test_a_member_without_state_does_not_go_on_in_place_of_one_that_has() -> None:
+    answer = led(
+        absent({2: RUNNING}),
+        member("a", ["t"], pairs(0), 4),
+        warm(member("b", ["t"], pairs(1), 4), {1: RUNNING}),
+    )
+    assert flatten(answer.assignment["gone"]) == set(pairs(2))
+
+
+@given(
+    st.dictionaries(st.integers(0, 9), st.sampled_from([0, 5_000, 50_000, UNKNOWN]), max_size=6),
+    st.sets(st.integers(0, 9)),
+    st.sets(st.integers(0, 9)),
+)
+def test_with_state_every_partition_has_one_owner(
+    copies: dict[int, int], gone: set[int], own: set[int]
+) -> None:
+    mine = dict.fromkeys(own - gone, RUNNING)
+    members = group(
+        absent(dict.fromkeys(gone, RUNNING), tuple(sorted(gone))),
+        warm(member("a", ["t"], pairs(*sorted(own - gone)), 4), copies | mine),
+        warm(member("b", ["t"], (), 4), {}),
+    )
+    for generation in range(5, 9):
+        answer = lead(CooperativeStickyAssignor(), Cluster({"t": 10}), members, SETTINGS)
+        if not answer.needs_rejoin:
+            assert_valid({"t": 10}, members, answer.assignment)
+            break
+        members = having(members, answer.assignment, generation)
+    else:
+        raise AssertionError("it does not settle")
+    for number in gone:
+        owner = next(n for n, p in answer.assignment.items() if ("t", number) in flatten(p))
+        assert owner == "gone" or (owner == "a" and 0 <= copies.get(number, -1) <= 10_000)

@@ -39,9 +39,8 @@ _PARTITIONS: Final = st.lists(st.tuples(_NAMES, _SMALL), max_size=5, unique=True
 
 def tasks(version: int) -> st.SearchStrategy[TaskId]:
     """Tasks that a version can name."""
-    topologies = st.none()
-    if version >= NAMED_TOPOLOGY_VERSION:
-        topologies |= st.sampled_from(["orders", "clicks"]) | _TEXTS.filter(bool)
+    names = st.sampled_from(["orders", "clicks"]) | _TEXTS.filter(bool)
+    topologies = st.none() | names if version >= NAMED_TOPOLOGY_VERSION else st.none()
     return st.builds(TaskId, _SMALL, _SMALL, topologies)
 
 

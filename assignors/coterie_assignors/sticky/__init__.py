@@ -23,11 +23,14 @@ How they go about it
 - `racks`: where racks matter, quotas per set of racks come from a minimum-cost flow, under the
   loads that `quotas` found.
 - `min_cost_flow`: the solver for that.
+- `interchange`: where members report state, partitions that are alike are exchanged for ones that
+  their takers have copies of.
 
 Members and partitions are numbers throughout: a member is its index in Kafka's order of members, a
 partition its position in its pool.  Names come back with the answer.
 """
 
 from coterie_assignors.sticky.assignors import CooperativeStickyAssignor, StickyAssignor
+from coterie_assignors.sticky.interchange import prefer_copies
 
-__all__ = ["CooperativeStickyAssignor", "StickyAssignor"]
+__all__ = ["CooperativeStickyAssignor", "StickyAssignor", "prefer_copies"]

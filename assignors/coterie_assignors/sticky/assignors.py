@@ -19,6 +19,7 @@ from coterie_assignors.base import (
     RebalanceProtocol,
 )
 from coterie_assignors.sticky.balance import balanced
+from coterie_assignors.sticky.interchange import prefer_copies
 from coterie_protocol.codec import encode
 from coterie_protocol.consumer import (
     CooperativeStickyData,
@@ -41,7 +42,7 @@ class _BalancedAssignor(Assignor):
     def assign(self, cluster: Cluster, members: Mapping[str, MemberInfo]) -> dict[str, Partitions]:
         """Assign evenly, and let members keep as much as possible."""
         claims = {member_id: self.claim(member) for member_id, member in members.items()}
-        return balanced(cluster, members, claims)
+        return prefer_copies(balanced(cluster, members, claims), cluster, members, claims)
 
 
 class StickyAssignor(_BalancedAssignor):

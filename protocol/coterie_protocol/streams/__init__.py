@@ -18,6 +18,7 @@ from coterie_protocol.streams.assignment import (
     NO_REBALANCE,
     AssignmentInfo,
     HostInfo,
+    Partitions,
     decode_assignment_info,
     encode_assignment_info,
 )
@@ -51,6 +52,7 @@ __all__ = [
     "AssignmentInfo",
     "GroupVersions",
     "HostInfo",
+    "Partitions",
     "SubscriptionInfo",
     "TaskId",
     "TopicTasks",

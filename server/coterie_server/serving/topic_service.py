@@ -241,6 +241,7 @@ class TopicService:
             raise TopicRefusal(
                 "refused", f"Topic '{name}' can't have {partitions} partitions: {problem}"
             )
+        await self.copy.refresh()  # so that this node, too, knows it once it is ready
 
     def wake(self, topics: Collection[str]) -> None:
         """Tell all who wait for records of topics that they are not what they were."""
