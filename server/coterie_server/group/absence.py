@@ -4,11 +4,14 @@ KIP-345's draft lets a static member be away for longer than a session: its regi
 is how long it may be silent before its place is given up.  Without one, or for a dynamic member,
 the end of the session is the end of its place.
 
+Where other members keep copies of its partitions' state, the end of its session starts a
+rebalance, by which they may go on in its place; its return starts another one, so that it may get
+back what it had.
+
 A member that is away keeps its id, its assignment and its part in the choice of the protocol, and
 counts for `group.max.size`.  It holds no partition any more, as the ledger sees it: its session is
-over, and its work with that.  So a rebalance neither waits for it nor has to leave it what it had;
-a leader may, and of itself its end of session moves nothing.  It does not lead: if it was to bring
-an assignment, another member has to.
+over, and its work with that.  So a rebalance neither waits for it nor has to leave it what it had,
+though a leader may.  It does not lead: if it was to bring an assignment, another member has to.
 
 Anything that it sends and that is accepted ends its absence; so does a new process of its name.  A
 request from a former generation is refused as ever: what the member had may be another's by now.
@@ -26,13 +29,17 @@ from coterie_protocol.journal import MemberAway, MemberReturned
 from coterie_server.group.ledger import by_topic
 from coterie_server.group.rebalance import prepare, try_complete
 from coterie_server.group.states import GroupState
+from coterie_server.group.warmth import has_copies_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from coterie_server.group.group import Group
+    from coterie_server.group.ledger import Partition
     from coterie_server.group.member import Member
     from coterie_server.group.step import Step
 
-__all__ = ["begin", "end", "kept_ms", "registration_timeout_ms", "resume"]
+__all__ = ["begin", "end", "kept_ms", "note_losses", "registration_timeout_ms", "resume"]
 
 
 def kept_ms(step: Step, member: Member) -> int:
@@ -76,7 +83,11 @@ def begin(step: Step, group: Group, member: Member) -> None:
     group.pending_syncs.discard(member.id)
     if not group.pending_syncs:
         step.cancel(group, "sync")
-    try_complete(step, group)
+    if group.state is GroupState.STABLE and has_copies_of(group, member):
+        detail = f"{member.named('')} is away, and others keep copies of its state"
+        prepare(step, group, "session_expired", detail)
+    else:
+        try_complete(step, group)
 
 
 def end(step: Step, group: Group, member: Member) -> None:
@@ -95,6 +106,19 @@ def end(step: Step, group: Group, member: Member) -> None:
             away_ms=away_ms,
         )
     )
+
+
+def note_losses(group: Group, had: Mapping[str, frozenset[Partition]], former: int) -> None:
+    """Remember which members that are away have lost partitions, so that their return is noticed.
+
+    `had` is what they had before the assignment that is in place now, and `former` the generation
+    of the one before.
+    """
+    for member_id in group.away & had.keys():
+        member = group.members[member_id]
+        lost = had[member_id] - group.ledger.owned_by(member_id)
+        if lost or member.row.asked_to_rejoin_in == former >= 0:
+            member.change(asked_to_rejoin_in=group.row.generation)
 
 
 def resume(step: Step, group: Group, member: Member) -> None:

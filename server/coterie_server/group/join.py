@@ -235,8 +235,9 @@ def _join_with_id(step: Step, group: Group, request: Request) -> None:
         return
     member = group.members[message.member_id]
     member.last_seen_ms = step.now_ms
+    has_lost = member.is_away and group.asked_to_rejoin(member)
     absence.end(step, group, member)
-    if _is_settled(group, member, protocols_of(message)):
+    if _is_settled(group, member, protocols_of(message)) and not has_lost:
         if member.row.has_not_joined:
             step.save(group, replace(member.row, has_not_joined=False))
         if group.state is GroupState.STABLE:

@@ -35,6 +35,7 @@ def replace_static(step: Step, group: Group, member_id: str, request: Request) -
     former_leader = group.row.leader or ""
     old = group.members[group.static[message.group_instance_id or ""]]
     protocols, former = protocols_of(message), old.row.protocols
+    has_lost = old.is_away and group.asked_to_rejoin(old)
     new = _hand_over(step, group, old, member_id, request)
     group.update_protocols(new, protocols, **timeouts_of(request))
     detail = f"{new.named(new.reason)} replaces {old.id}"
@@ -43,7 +44,7 @@ def replace_static(step: Step, group: Group, member_id: str, request: Request) -
         is_consumer = group.row.protocol_type == CONSUMER
         wants_others = is_consumer and new.wants_other_topics(former, group.row.protocol_name)
         is_awaited = is_consumer and _has_withheld(step, group, former)
-        if is_same_protocol and not wants_others and not is_awaited:
+        if is_same_protocol and not (wants_others or is_awaited or has_lost):
             _answer_in_place(step, group, new, former_leader, request)
             return
         group.park_join(new, request, step.now_ms)
@@ -51,8 +52,11 @@ def replace_static(step: Step, group: Group, member_id: str, request: Request) -
             prepare(step, group, "static_replaced", f"{detail} with other protocols")
         elif wants_others:
             prepare(step, group, "subscription_changed", f"{detail} and wants other topics")
-        else:
+        elif is_awaited:
             prepare(step, group, "revocation_follow_up", detail, group.row.generation)
+        else:
+            detail += ", and others have had its partitions"
+            prepare(step, group, "static_replaced", detail, group.row.generation)
         return
     group.park_join(new, request, step.now_ms)
     if group.state is GroupState.COMPLETING:

@@ -25,9 +25,19 @@ from coterie_server.group.ledger import by_topic
 
 if TYPE_CHECKING:
     from coterie_protocol.journal import Lags, Partitions
+    from coterie_server.group.group import Group
     from coterie_server.group.member import Member
 
-__all__ = ["BYTES_AT_ONCE", "Allowance", "Plan", "lags_of", "orders_of", "plan_from", "plan_of"]
+__all__ = [
+    "BYTES_AT_ONCE",
+    "Allowance",
+    "Plan",
+    "has_copies_of",
+    "lags_of",
+    "orders_of",
+    "plan_from",
+    "plan_of",
+]
 
 #: How many bytes of user data are read in one step of a group; about a tenth of a second's worth.
 BYTES_AT_ONCE: Final = 131_072
@@ -96,6 +106,14 @@ def plan_of(members: Mapping[str, Member], protocol: str | None) -> Plan | None:
     orders = {name: orders_of(member, protocol, allowance) for name, member in members.items()}
     given = {member_id: each for member_id, each in orders.items() if each is not None}
     return plan_from(given, members.keys()) if given else None
+
+
+def has_copies_of(group: Group, member: Member) -> bool:
+    """Whether other members that are there keep copies of the state of a member's partitions."""
+    owned, allowance = group.ledger.owned_by(member.id), Allowance()
+    others = (each for each in group.members.values() if each is not member and not each.is_away)
+    orders = (orders_of(each, group.row.protocol_name, allowance) for each in others)
+    return any(each is not None and owned & (each.standbys | each.warming) for each in orders)
 
 
 def plan_from(orders: Mapping[str, Orders], members: Collection[str]) -> Plan:

@@ -23,6 +23,7 @@ from coterie_server.group import GroupState
 from tests.server.group.ownership import bring, claims, conflicts, given, partitions
 from tests.support.cases import for_each
 from tests.support.group_harness import Answer, Client, World, assigned
+from tests.support.warm_groups import ordered, report, reported
 
 SESSION_MS = 10_000
 REGISTRATION_MS = 60_000
@@ -565,6 +566,107 @@ def test_partitions_of_a_deleted_topic_were_not_withheld() -> None:
     leader.join()
     leader.sync({})
     assert static.restarted(owned=()).join().error is E.NONE
+
+
+# -- copies of its state -----------------------------------------------------------------------
+
+
+def warm_trio(world: World) -> tuple[Client, Client, Client]:
+    """A leader, a static owner of partition 1, and a member that keeps a copy of that."""
+    leader, owner, keeper = (
+        world.member(name, static=static, metadata=reported(report({1: 5})))
+        for name, static in (("leader", None), ("owner", "i1"), ("keeper", None))
+    )
+    for client in (leader, owner, keeper):
+        client.join()
+    world.sleep(9_000)
+    share(leader, {leader: ordered((0,)), owner: ordered((1,)), keeper: ordered((2,), (1,))})
+    return leader, owner, keeper
+
+
+def share(leader: Client, plan: dict[Client, bytes]) -> None:
+    """Let the leader bring an assignment and the others that are there ask for it."""
+    assert leader.sync(plan).error is E.NONE
+    for client in plan:
+        if client is not leader:
+            client.sync()
+
+
+def test_where_others_keep_copies_the_end_of_the_session_starts_a_rebalance() -> None:
+    world = worlds()
+    leader, owner, keeper = warm_trio(world)
+    silence(world, leader, keeper)
+    assert is_away(world, owner)
+    started = world.seen(RebalanceStarted)[-1]
+    assert (started.cause, started.awaited) == ("session_expired", (leader.id, keeper.id))
+    assert "keep copies" in started.detail
+
+
+def test_copies_of_other_partitions_start_none() -> None:
+    world = worlds()
+    leader, owner, keeper = warm_trio(world)
+    leader.join()
+    owner.join()
+    keeper.join()
+    share(leader, {leader: ordered((0,)), owner: ordered((1,)), keeper: ordered((2,), (0,))})
+    causes = world.causes
+    silence(world, leader, keeper)
+    assert is_away(world, owner)
+    assert world.causes == causes
+
+
+def served_by_another(world: World) -> tuple[Client, Client, Client]:
+    """The keeper has gone on in place of the owner, which is away."""
+    leader, owner, keeper = warm_trio(world)
+    silence(world, leader, keeper)
+    leader.join()
+    keeper.join()
+    share(leader, {leader: ordered((0,)), keeper: ordered((1, 2))})
+    assert is_away(world, owner)
+    return leader, owner, keeper
+
+
+def test_the_return_of_one_that_others_stand_in_for_starts_a_rebalance() -> None:
+    world = worlds()
+    _, owner, _ = served_by_another(world)
+    assert conflicts(world) == []
+    generation = world.group().generation
+    assert owner.restarted().join().is_parked
+    started = world.seen(RebalanceStarted)[-1]
+    assert (started.cause, started.follows) == ("static_replaced", generation)
+
+
+def test_the_same_process_asks_for_what_it_had_as_it_joins_again() -> None:
+    world = worlds()
+    _, owner, _ = served_by_another(world)
+    assert owner.heartbeat() is E.ILLEGAL_GENERATION
+    assert owner.join_once().is_parked
+    assert world.causes[-1] == "revocation_follow_up"
+
+
+@pytest.mark.parametrize("crashes", [False, True])
+def test_that_is_remembered_over_generations_and_restarts(crashes: bool) -> None:  # noqa: FBT001
+    world = worlds()
+    leader, owner, keeper = served_by_another(world)
+    leader.join()
+    keeper.join()
+    share(leader, {leader: ordered((0,)), keeper: ordered((1, 2))})
+    if crashes:
+        world.crash()
+    assert owner.restarted().join().is_parked
+    assert world.causes[-1] == "static_replaced"
+
+
+def test_once_it_has_been_back_it_is_forgotten() -> None:
+    world = worlds()
+    leader, owner, keeper = served_by_another(world)
+    again = owner.restarted()
+    again.join()
+    leader.join()
+    keeper.join()
+    share(leader, {leader: ordered((0,)), keeper: ordered((2,)), again: ordered((1,))})
+    silence(world, leader, keeper)
+    assert again.restarted().join().error is E.NONE
 
 
 # -- a member's own time -----------------------------------------------------------------------
