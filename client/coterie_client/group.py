@@ -23,6 +23,7 @@ from coterie_client.membership import (
 from coterie_client.options import (
     assignors_or_default,
     leaves_when_closed,
+    network_of,
     plain_hook,
     registration_ms,
     sources_or_default,
@@ -32,7 +33,7 @@ from coterie_client.partition import Partition
 from coterie_client.partition_owner import PartitionOwner
 from coterie_client.reporting import OnEvent, Reporter
 from coterie_client.signals import stop_signals
-from coterie_client.wire import PLAINTEXT, Bootstrap, Dial, Network, Security
+from coterie_client.wire import PLAINTEXT, Bootstrap, Dial, Security
 from coterie_client.work.callables import require_async
 from coterie_client.work.events import WorkLeftBehind
 from coterie_client.work.policies import OnStall, Policy, Restart
@@ -99,9 +100,7 @@ class Group:
             stop_when_silent=stop_when_silent,
         )
         self._sources = sources = sources_or_default(sources)
-        self._network = Network(
-            bootstrap, security=security, client_id=client_id, dial=dial, random=sources.random
-        )
+        self._network = network_of(bootstrap, security, client_id, dial, sources)
         self._counters = GroupCounters(wire=self._network.counters)
         self._report = Reporter(group, self._counters, plain_hook(on_event))
         self._membership = Membership(config, assignors_or_default(assignors), sources)

@@ -33,7 +33,11 @@ from coterie_protocol.consumer import (
     encode_subscription,
 )
 from coterie_protocol.exceptions import ProtocolError
-from coterie_protocol.messages.join_group import JoinGroupRequestProtocol, JoinGroupResponseMember
+from coterie_protocol.messages.join_group import (
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+)
 from coterie_protocol.messages.sync_group import SyncGroupRequestAssignment
 
 __all__ = [
@@ -109,16 +113,13 @@ def read_assignment(data: bytes) -> Assignment:
 # -- the leader ------------------------------------------------------------------------------------
 
 
-def read_members(
-    members: Sequence[JoinGroupResponseMember], generation: int, outbox: Outbox
-) -> dict[str, MemberInfo]:
-    """Read the members' subscriptions; a member whose subscription is unreadable gets nothing.
-
-    `generation` is the one that begins.
-    """
+def read_members(answer: JoinGroupResponse, outbox: Outbox) -> dict[str, MemberInfo]:
+    """Read the members' subscriptions; a member whose subscription is unreadable gets nothing."""
     return {
-        member.member_id: _with_absence(_read(member, outbox), member.away_with, generation)
-        for member in members
+        member.member_id: _with_absence(
+            _read(member, outbox), member.away_with, answer.generation_id
+        )
+        for member in answer.members
     }
 
 

@@ -265,12 +265,10 @@ class Joining:
                 assignor=assignor.name,
             )
         )
-        generation = answer.generation_id
-        led = answer.members if state.is_leader else ()
-        self._members = read_members(led, generation, self._outbox)
+        self._members = read_members(answer, self._outbox) if state.is_leader else {}
         self._topics.watch(state.subscribed | self.led_topics, now_ms)
-        # The leader decides by what there is now, and the others see whether what they have is
-        # still there: often it is a change of the topics that made the group rebalance.
+        # Often it is a change of the topics that made the group rebalance: the leader decides by
+        # what there is now, and the others see whether what they have is still there.
         self._topics.refresh(now_ms)
         self._skips_assignment = answer.skip_assignment
         state.enter(Phase.LEADING if state.is_leader else Phase.SYNCING)
