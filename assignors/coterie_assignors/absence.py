@@ -1,33 +1,85 @@
 """Static members that are away: what waits for them, and what is shared out without them.
 
-An assignor is asked only about the members that are there.  One that is away keeps what it had,
-and gets nothing that another member would have worked on.  Only where another member's copy of the
-state has caught up, that one goes on in its place.
+Assignors need not know of absences.  A member that is away keeps what it had, and gets nothing on
+which another member could work.  Only where another member's copy of the state has caught up, that
+one goes on in its place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from coterie_assignors.base import Cluster, MemberInfo, Partitions
+from coterie_assignors.base import Claim, Cluster, MemberInfo, Partitions
 from coterie_assignors.copies import NO_COPY, Copies, Pair
-from coterie_assignors.state import WarmSettings
+from coterie_assignors.state import WarmReport, WarmSettings
 from coterie_assignors.warm.refiner import Refined
 from coterie_protocol.consumer import flatten, group_by_topic
 
-__all__ = ["keep_for_absent", "keep_unless_caught_up"]
+__all__ = ["keep_for_absent", "keep_unless_caught_up", "with_stand_ins", "without_reports"]
 
 
 def keep_for_absent(
-    target: Mapping[str, Partitions], members: Mapping[str, MemberInfo], cluster: Cluster
+    target: Mapping[str, Partitions],
+    members: Mapping[str, MemberInfo],
+    claims: Mapping[str, Claim],
+    cluster: Cluster,
 ) -> Mapping[str, Partitions]:
-    """Add the members that are away to an assignment of the others, with what each of them had.
+    """Let members that are away have what they had, of an assignment that took them for present.
 
-    The others go without that, so they may end up with unequal shares until all are back.
+    What it gave them besides stays with the owner that claims it, or goes to the least busy member.
     """
     kept = _had(members, cluster)
-    return target if kept is None else _with(kept, target, members)
+    if kept is None:
+        return target
+    taken = set().union(*kept.values())
+    held = {name: set(flatten(target[name])) - taken for name in members if name not in kept}
+    owners = _owners(claims, held)
+    for absent, pairs in kept.items():
+        for pair in sorted(flatten(target[absent]) - taken):
+            takers = [name for name in held if _may_take(members[name], pair)]
+            owner = owners.get(pair)
+            if owner in takers:
+                held[owner].add(pair)
+            elif takers:
+                held[min(takers, key=lambda name: (len(held[name]), name))].add(pair)
+            else:
+                pairs.add(pair)
+    return {name: group_by_topic(pairs) for name, pairs in (held | kept).items()}
+
+
+def with_stand_ins(
+    target: Mapping[str, Partitions], members: Mapping[str, MemberInfo]
+) -> dict[str, Partitions]:
+    """An assignment without the members that are away, as if others were to go on in their place.
+
+    Preferably those with the least lag: so it shows where copies are to be kept.
+    """
+    present = {name: member for name, member in members.items() if not member.is_away}
+    if len(present) == len(members):
+        return dict(target)
+    held = {name: set(flatten(target[name])) for name in present}
+    copies = Copies(list(present.values()))
+    for absent in members.keys() - present.keys():
+        for pair in flatten(target[absent]):
+            ranks = [
+                (copies.lag(pair, process), len(held[name]), name)
+                for name, process in zip(present, copies.process_of, strict=True)
+                if _may_take(present[name], pair)
+            ]
+            if ranks:
+                held[min(ranks)[-1]].add(pair)
+    return {name: group_by_topic(pairs) for name, pairs in held.items()}
+
+
+def without_reports(members: Mapping[str, MemberInfo]) -> dict[str, MemberInfo]:
+    """The members; what those that are away reported is no longer so."""
+    return {
+        name: replace(member, warm=WarmReport(member.warm.process, tags=member.warm.tags))
+        if member.is_away and member.warm is not None
+        else member
+        for name, member in members.items()
+    }
 
 
 def keep_unless_caught_up(
@@ -66,6 +118,16 @@ def keep_unless_caught_up(
         targets=targets,
         is_final=refined.is_final or is_over,
     )
+
+
+def _owners(claims: Mapping[str, Claim], names: Collection[str]) -> dict[Pair, str]:
+    """Who had each partition last, of some members."""
+    by_age = sorted((claim.generation, name) for name, claim in claims.items() if name in names)
+    return {pair: name for _, name in by_age for pair in flatten(claims[name].owned)}
+
+
+def _may_take(member: MemberInfo, pair: Pair) -> bool:
+    return pair[0] in member.topics and pair not in flatten(member.refused)
 
 
 def _had(members: Mapping[str, MemberInfo], cluster: Cluster) -> dict[str, set[Pair]] | None:

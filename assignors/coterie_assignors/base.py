@@ -78,7 +78,7 @@ class MemberInfo:
     #: ready for any at once, and never keeps a copy of another member's state.
     warm: WarmReport | None = None
     #: A static member whose session is over and whose place is kept: `owned` is what it was
-    #: assigned last.  Assignors do not see such members; `lead` keeps for them what they had.
+    #: assigned last.  Assignors need not look at this; `lead` keeps for it what it had.
     is_away: bool = False
 
 

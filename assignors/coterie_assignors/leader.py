@@ -10,7 +10,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from coterie_assignors.absence import keep_for_absent, keep_unless_caught_up
+from coterie_assignors.absence import (
+    keep_for_absent,
+    keep_unless_caught_up,
+    with_stand_ins,
+    without_reports,
+)
 from coterie_assignors.base import (
     Assignor,
     Claim,
@@ -67,17 +72,14 @@ def lead(
     Raises `InvalidAssignmentError` if the answer assigns a partition twice or to a member that does
     not subscribe to its topic, or if it leaves a member out.
     """
-    present = {name: member for name, member in members.items() if not member.is_away}
     if settings is None or all(member.warm is None for member in members.values()):
-        answer = assignor.assign(cluster, present)
-        _check(answer, present)
-        target = keep_for_absent(reassign_refused(answer, present), members, cluster)
+        target = _target(assignor, assignor.assign(cluster, members), members, cluster)
         return _effective(assignor, members, target)
-    answer = assignor.assign_warm(cluster, present, settings)
-    _check(answer, present)
-    refined = refine(
-        reassign_refused(answer, present), present, _claims(assignor, present), settings
-    )
+    members = without_reports(members)
+    answer = assignor.assign_warm(cluster, members, settings)
+    target = with_stand_ins(_target(assignor, answer, members, cluster), members)
+    present = {name: members[name] for name in target}
+    refined = refine(target, present, _claims(assignor, present), settings)
     refined = keep_unless_caught_up(refined, members, cluster, settings)
     effective = _effective(assignor, members, refined.active)
     return replace(
@@ -87,6 +89,20 @@ def lead(
         targets=refined.targets,
         is_final=refined.is_final,
     )
+
+
+def _target(
+    assignor: Assignor,
+    answer: Mapping[str, Partitions],
+    members: Mapping[str, MemberInfo],
+    cluster: Cluster,
+) -> Mapping[str, Partitions]:
+    """What is right in the end, by an assignor's answer."""
+    _check(answer, members)
+    target = reassign_refused(answer, members)
+    if not any(member.is_away for member in members.values()):
+        return target
+    return keep_for_absent(target, members, _claims(assignor, members), cluster)
 
 
 def _claims(assignor: Assignor, members: Mapping[str, MemberInfo]) -> dict[str, Claim]:

@@ -26,7 +26,7 @@ from coterie_assignors import (
     lead,
 )
 from coterie_protocol.consumer import flatten
-from tests.assignors.world import Pair, assert_valid, group, having, member
+from tests.assignors.world import Pair, assert_valid, group, having, loads, member
 from tests.support.cases import for_each
 
 ASSIGNORS = (CooperativeStickyAssignor, StickyAssignor, RangeAssignor, RoundRobinAssignor)
@@ -49,6 +49,33 @@ def test_it_keeps_what_it_had_and_gets_nothing_more(assignor: type[Assignor]) ->
     )
     answer = lead(assignor(), Cluster({"t": 9}), members)
     assert flatten(answer.assignment["gone"]) == set(pairs(2))
+
+
+@for_each("assignor", ASSIGNORS)
+def test_the_others_share_the_rest_evenly(assignor: type[Assignor]) -> None:
+    """A newcomer takes over from those that are there."""
+    old = member("a", ["t"], pairs(0, 2, 4), 4)
+    members = group(away("gone", pairs(1, 3, 5)), old, member("b", ["t"]))
+    answer = lead(assignor(), Cluster({"t": 6}), members)
+    if answer.needs_rejoin:
+        answer = lead(assignor(), Cluster({"t": 6}), having(members, answer.assignment, 5))
+    assert flatten(answer.assignment["gone"]) == set(pairs(1, 3, 5))
+    assert sorted(loads(answer.assignment).values()) == [1, 2, 3]
+
+
+def test_what_it_would_be_given_stays_with_its_owners() -> None:
+    members = group(
+        away("gone", []), member("a", ["t"], pairs(0, 1, 2), 4), member("b", ["t"], pairs(3, 4), 4)
+    )
+    answer = lead(CooperativeStickyAssignor(), Cluster({"t": 5}), members)
+    assert not answer.needs_rejoin
+    assert flatten(answer.assignment["a"]) == set(pairs(0, 1, 2))
+
+
+def test_what_no_other_member_wants_goes_to_the_absent() -> None:
+    members = group(away("gone", []), member("a", ["u"]))
+    answer = lead(RangeAssignor(), Cluster({"t": 2, "u": 1}), members)
+    assert flatten(answer.assignment["gone"]) == set(pairs(0, 1))
 
 
 def test_nothing_is_withheld_for_its_sake() -> None:
