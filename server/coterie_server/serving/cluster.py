@@ -57,6 +57,8 @@ class NodeNote:
     #: What its first listener wants of other nodes: TLS, and a proof that they are nodes.
     has_tls: bool = False
     wants_proof: bool = False
+    #: Whether the topics and users that it begins with are stored, if it has the catalogue.
+    has_begun: bool = True
 
     def to_bytes(self) -> bytes:
         """Write it down."""
@@ -82,6 +84,7 @@ class NodeNote:
                 is_settled=bool(found["is_settled"]),
                 has_tls=bool(found.get("has_tls")),
                 wants_proof=bool(found.get("wants_proof")),
+                has_begun=bool(found.get("has_begun", True)),
                 is_leaving=bool(found.get("is_leaving", False)),
                 made=TopicsVersion(*map(int, found["made"])),
                 seen=TopicsVersion(*map(int, found["seen"])),
