@@ -30,7 +30,8 @@ from coterie_cli.output import (
     time_text,
 )
 from coterie_cli.rebalances import explain
-from coterie_cli.views import group_view
+from coterie_cli.views import group_view, member_views
+from coterie_cli.work_text import absences, work_text
 
 if TYPE_CHECKING:
     from coterie_client.admin import GroupDescription
@@ -111,19 +112,17 @@ def describe(group: GroupName, *, target: Target, json: Json = False) -> None:
 
 def print_members(group: GroupDescription) -> None:
     """Print a group's members and what they have."""
-    from coterie_client.reporting import brief
-
-    rows = sorted(
-        (
-            member.member_id,
-            member.instance_id or "",
-            member.client_id,
-            member.host.lstrip("/"),
-            "?" if member.partitions is None else brief(member.partitions),
-        )
-        for member in group.members
-    )
-    headings = ("MEMBER", "INSTANCE", "CLIENT", "HOST", "PARTITIONS")
+    views = member_views(group)
+    headings = ["MEMBER", "INSTANCE", "CLIENT", "HOST", "PARTITIONS"]
+    rows = [
+        [each["member"], each["instance"] or "", each["client_id"], each["host"], work_text(each)]
+        for each in views
+    ]
+    if any(each["away_since_ms"] is not None for each in views):
+        headings.insert(-1, "AWAY SINCE")
+        for row, each in zip(rows, views, strict=True):
+            since_ms = each["away_since_ms"]
+            row.insert(-1, "" if since_ms is None else time_text(since_ms))
     print_table(headings, rows, "It has no members.", is_long=True)
 
 
@@ -155,6 +154,9 @@ def why(
         print_json(records)
         return
     columns = terminal_columns()
+    for sentence in absences(found["members"]):
+        print_prose(sentence, columns)
+        say()
     for number, record in enumerate(records):
         if number:
             say()

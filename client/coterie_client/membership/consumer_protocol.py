@@ -43,7 +43,11 @@ from coterie_protocol.consumer import (
     flatten,
 )
 from coterie_protocol.exceptions import ProtocolError
-from coterie_protocol.messages.join_group import JoinGroupRequestProtocol, JoinGroupResponseMember
+from coterie_protocol.messages.join_group import (
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+)
 from coterie_protocol.messages.sync_group import SyncGroupRequestAssignment
 from coterie_protocol.streams import (
     LATEST_VERSION,
@@ -148,18 +152,17 @@ class Roster:
         return frozenset(topic for member in self.members.values() for topic in member.topics)
 
 
-def read_members(
-    members: Sequence[JoinGroupResponseMember], outbox: Outbox, latest: int = LATEST_VERSION
-) -> Roster:
+def read_members(answer: JoinGroupResponse, outbox: Outbox, latest: int = LATEST_VERSION) -> Roster:
     """Read the members' subscriptions; a member whose subscription is unreadable gets nothing.
 
     `latest` is the latest version of reports that this leader knows.
     """
     versions: list[tuple[int, int]] = []
-    found = {
-        member.member_id: _with_report(*_read(member, outbox), outbox, latest, versions)
-        for member in members
-    }
+    found: dict[str, MemberInfo] = {}
+    for member in answer.members:
+        said, block = _read(member, outbox)
+        info = _with_report(said, block, outbox, latest, versions)
+        found[member.member_id] = _with_absence(info, member.away_with, answer.generation_id)
     return Roster(found, GroupVersions.of(versions, latest))
 
 
@@ -225,6 +228,18 @@ def _orders(roster: Roster, member_id: str, adjustment: Adjustment, by: Leadersh
 
 def _count(shares: Mapping[str, Partitions]) -> int:
     return sum(len(entry.partitions) for partitions in shares.values() for entry in partitions)
+
+
+def _with_absence(info: MemberInfo, away_with: bytes | None, generation: int) -> MemberInfo:
+    """What is known of a member that may be away, by what it was assigned last."""
+    if away_with is None:
+        return info
+    try:
+        had = read_assignment(away_with).assigned_partitions
+    except ProtocolError:
+        had = ()
+    # That is no older than what the others say, who had theirs in a former generation.
+    return replace(info, is_away=True, owned=had, generation=generation - 1)
 
 
 def _read(member: JoinGroupResponseMember, outbox: Outbox) -> tuple[MemberInfo, bytes | None]:

@@ -245,6 +245,8 @@ class Joining:
             protocol_type=PROTOCOL_TYPE,
             protocols=protocols,
             reason=self._reason[:REASON_CHARS],
+            registration_timeout_ms=config.registration_timeout_ms,
+            wants_absences=True,
         )
         self._send(request, self._joined, now_ms)
 
@@ -272,10 +274,10 @@ class Joining:
         )
         self._roster = Roster()
         if state.is_leader:
-            self._roster = read_members(answer.members, self._outbox, self._config.warm_version)
+            self._roster = read_members(answer, self._outbox, self._config.warm_version)
         self._topics.watch(state.subscribed | self.led_topics, now_ms)
-        # The leader decides by what there is now, and the others see whether what they have is
-        # still there: often it is a change of the topics that made the group rebalance.
+        # Often it is a change of the topics that made the group rebalance: the leader decides by
+        # what there is now, and the others see whether what they have is still there.
         self._topics.refresh(now_ms)
         self._skips_assignment = answer.skip_assignment
         state.enter(Phase.LEADING if state.is_leader else Phase.SYNCING)

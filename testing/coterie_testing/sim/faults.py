@@ -12,6 +12,7 @@ __all__ = [
     "AT_A_GENERATION",
     "BY_PEOPLE",
     "KINDS",
+    "OF_ABSENCE",
     "OF_COORDINATORS",
     "OF_STATE",
     "PROFILES",
@@ -96,6 +97,8 @@ class FaultOptions:
     part_coordinators: int = 0
     stop_database: int = 0
     promote_replica: int = 0
+    # A static member that comes back only after its session.
+    absent_worker: int = 0
     # These hit workers at the moment at which it matters to those with state; no swarm has them.
     kill_warming: int = 0
     kill_leader: int = 0
@@ -127,8 +130,11 @@ AMONG_SEVERAL: Final = (
 #: Those that matter to workers with state.
 OF_STATE: Final = ("kill_warming", "kill_leader")
 
+#: Those of groups whose static members may be away for longer than a session.
+OF_ABSENCE: Final = ("absent_worker",)
+
 KINDS: Final = tuple(
-    kind for kind in _ALL if kind not in (*AT_A_GENERATION, *AMONG_SEVERAL, *OF_STATE)
+    kind for kind in _ALL if kind not in (*AT_A_GENERATION, *AMONG_SEVERAL, *OF_ABSENCE, *OF_STATE)
 )
 
 #: What people do: none of it makes a member late.

@@ -96,6 +96,10 @@ def run_from_seed(seed: int, profile: str, nodes: int = 1) -> Run:
     if state is not None and assignor == "broken":
         assignor = "cooperative-sticky"  # it sees no owners, whose state others would need
     guard = chance.choice(("report", "report", "enforce"))
+    # From a source of its own, so that all else stays what it was for each seed.
+    registration_ms = random.Random(f"registration {seed}").choice((0, 0, 25_000))  # noqa: S311
+    if registration_ms and profile != "calm":
+        faults = replace(faults, absent_worker=3)
     options = SystemOptions(
         workers=workers,
         static=chance.choice((0, 0, workers, workers // 2)),
@@ -106,6 +110,7 @@ def run_from_seed(seed: int, profile: str, nodes: int = 1) -> Run:
             # Only the guard can make up for a broken assignor.
             "group_ownership_guard": "enforce" if assignor == "broken" else guard,
             "group_static_expansion_timeout_ms": chance.choice((0, 0, 2000)),
+            "group_static_registration_timeout_ms": registration_ms,
         },
         faults_s=chance.choice(scale.faults_s),
         nodes=nodes,
