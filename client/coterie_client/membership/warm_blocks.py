@@ -126,16 +126,12 @@ class Orders:
 def orders_of(
     member: MemberInfo, adjustment: Adjustment, versions: GroupVersions, next_rebalance_ms: int
 ) -> Orders:
-    """What a leader has decided for a member; of targets, those of what it has or is to have.
-
-    What it gets as soon as the present owner has let go, it keeps up to date until then.
-    """
+    """What a leader has decided for a member; of targets, those of what it has or is to have."""
     name = member.member_id
     warm_ups = flatten(adjustment.warmups.get(name, ()))
-    coming = flatten(adjustment.withheld.get(name, ()))
     owned = flatten(member.owned) | flatten(adjustment.assignment.get(name, ()))
     return Orders(
-        standbys=flatten(adjustment.standbys.get(name, ())) | warm_ups | coming,
+        standbys=flatten(adjustment.standbys.get(name, ())) | warm_ups,
         warm_ups=warm_ups,
         targets={
             partition: target
