@@ -6,6 +6,7 @@ Some seeds are fixed, others are new every time; a failure says how to repeat it
 from __future__ import annotations
 
 import os
+import random
 import time
 from dataclasses import replace
 from typing import Final
@@ -15,6 +16,7 @@ import pytest
 from coterie_testing.sim.faults import Fault
 from coterie_testing.sim.invariants.checker import Violation
 from coterie_testing.sim.runs import Result, Run, Tamper, execute, run_from_seed, shrink
+from coterie_testing.sim.state import draw_state
 from coterie_testing.sim.system import System, SystemOptions
 from tests.support.profiles import by_profile
 
@@ -71,6 +73,26 @@ def test_workers_with_state_take_over_warm() -> None:
     done = [_check(run_from_seed(seed, "stateful")) for seed in range(3)]
     assert sum(result.counts["restores begun: warm-up"] for result in done) > 0
     assert sum(result.counts["client: promoted"] for result in done) > 0
+
+
+@pytest.mark.parametrize("seed", range(by_profile(quick=4, long=40)))
+def test_newcomers_never_begin_cold(seed: int) -> None:
+    # Each partition begins cold once, where it is worked on first.
+    chance = random.Random(seed)
+    topics = {"jobs": chance.choice((4, 8, 12)), "more": 1}
+    state = draw_state(seed)
+    settings = replace(state.settings, acceptable_recovery_lag=20)
+    options = SystemOptions(
+        workers=chance.choice((1, 2, 3)),
+        topics=topics,
+        faults_s=22.0,
+        state=replace(state, percent=100, settings=settings),
+    )
+    times = [round(chance.uniform(4, 20), 3) for _ in range(chance.randint(1, 4))]
+    newcomers = tuple(Fault(at_s, "add_worker", 1) for at_s in sorted(times))
+    counts = _check(Run(seed, "calm", options, newcomers)).counts
+    assert counts["cold starts"] <= sum(topics.values())
+    assert counts["warm starts"] > 0
 
 
 @pytest.mark.parametrize("profile", _FOUND)
