@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from coterie_client import Partition, Role, Standby
 from coterie_testing.sim.worker import Worker
@@ -11,6 +12,9 @@ from coterie_testing.sim.worker import Worker
 __all__ = ["StandbyChecker"]
 
 TopicPartition = tuple[str, int]
+
+#: By how much a log may grow from the moment at which a copy has caught up until it is used.
+_GROWTH: Final = 10
 
 
 class StandbyChecker:
@@ -50,8 +54,8 @@ class StandbyChecker:
         if (worker, partition.key) in self._running:
             yield f"{partition}: {worker.name} works on it while it still restores it"
         if lag is not None:
-            acceptable = worker.acceptable_lag
-            self._counts["warm starts" if lag <= acceptable else "cold starts"] += 1
+            is_warm = lag <= worker.acceptable_lag + _GROWTH
+            self._counts["warm starts" if is_warm else "cold starts"] += 1
 
     def died(self, worker: Worker) -> None:
         """None of its restores goes on."""
