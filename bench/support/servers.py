@@ -166,8 +166,13 @@ class WorkersServer:
 class KafkaServer(KafkaBroker):
     """One Kafka node with the memory and the garbage collector of its own start script."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder, _NO_DELAY)
+    def __init__(
+        self,
+        folder: Path,
+        properties: Mapping[str, str | int | bool] | None = None,
+        listeners: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(folder, {**_NO_DELAY, **(properties or {})}, listeners=listeners)
 
     @property
     def pid(self) -> int:
