@@ -78,6 +78,7 @@ def lead(
     effective = _effective(assignor, members, refined.active)
     return replace(
         effective,
+        needs_rejoin=effective.needs_rejoin or refined.needs_rejoin,
         standbys=_with_copies_kept(refined.standbys, effective.withheld, members),
         warmups=refined.warmups,
         targets=refined.targets,

@@ -234,11 +234,12 @@ class StatefulGroup:
                     standbys[pair] += kind is led.standbys
         assert set(having.values()) <= {1}
         for pair, count in standbys.items():
-            transit = sum(
+            waiting = led.targets.get(pair)
+            kept = sum(
                 pair in flatten(each) and infos[name].warm is not None
                 for name, each in led.withheld.items()
-            )
-            assert count <= settings.num_standbys + transit
+            ) + (waiting is not None and pair in flatten(led.standbys.get(waiting, ())))
+            assert count <= settings.num_standbys + kept
 
 
 def _key(name: str, info: MemberInfo) -> object:

@@ -93,11 +93,11 @@ def _over_processes(
     given = _given_to_copies(holder, takers, copies)
     # Given ones come last: what a unit has too many of, it gives up from the end.
     holder = {pair: holder[pair] for pair in holder if pair not in given} | given
-    copied: list[set[str]] = [set() for _ in copies.members_of]
-    for (topic, _), lags in copies.lags.items():
+    copied: dict[tuple[int, int], set[str]] = {}
+    for pair, lags in copies.lags.items():
         for process in lags:
-            copied[process].add(topic)
-    return Spreading(takers, holder, [frozenset(each) for each in copied], factor).spread()
+            copied.setdefault((holder.get(pair, FREE), process), set()).add(pair[0])
+    return Spreading(takers, holder, len(copies.members_of), copied, factor).spread()
 
 
 def _given_to_copies(
@@ -105,10 +105,13 @@ def _given_to_copies(
 ) -> dict[Pair, int]:
     """Let processes have the partitions without owner that they have copies of.
 
-    That is up to an even share: one process may be the only one that has kept its files.
+    That is up to an even share, so that no other partition has to move in return.
     """
-    loads = Counter(holder.values())
-    share = -(-len(holder) // max(1, len(copies.members_of)))
+    loads, counts = Counter(holder.values()), Counter((t, p) for (t, _), p in holder.items())
+    sizes = Counter(topic for topic, _ in holder)
+    share, rest = divmod(len(holder), max(1, len(copies.members_of)))
+    # So many may have one more than an even share.
+    rest -= sum(load > share for process, load in loads.items() if process != FREE)
     found = sorted(
         (lag, pair, process)
         for pair, lags in copies.lags.items()
@@ -118,9 +121,15 @@ def _given_to_copies(
     )
     given: dict[Pair, int] = {}
     for _, pair, process in found:
-        if pair not in given and loads[process] < share:
-            given[pair] = process
-            loads[process] += 1
+        is_full = loads[process] > share or (loads[process] == share and rest <= 0)
+        # Rounded up.
+        topic_share = -(-sizes[pair[0]] // len(takers[pair[0]]))
+        if pair in given or is_full or counts[pair[0], process] >= topic_share:
+            continue
+        given[pair] = process
+        rest -= loads[process] == share
+        loads[process] += 1
+        counts[pair[0], process] += 1
     return given
 
 
@@ -147,6 +156,6 @@ def _over_members(
             for topic in dict.fromkeys(pair[0] for pair in pairs)
         }
         holder = {pair: number.get(owner[pair], FREE) for pair in pairs}
-        spreading = Spreading(takers, holder, [frozenset()] * len(units), factor=1)
+        spreading = Spreading(takers, holder, len(units), {}, factor=1)
         given |= {pair: units[unit] for pair, unit in spreading.spread().items()}
     return given

@@ -55,13 +55,13 @@ class Group:
         process_of = self.copies.process_of
         return other is not None and process_of[member] == process_of[other]
 
+    def may_have(self, pair: Pair, member: int) -> bool:
+        """Whether a member subscribes to a partition's topic, and has not refused it."""
+        return pair[0] in self.topics[member] and pair not in self.refused[member]
+
     def may_keep(self, pair: Pair, member: int) -> bool:
-        """Whether a member can be given a partition, or a copy of its state."""
-        return (
-            self.copies.order[member].warm is not None
-            and pair[0] in self.topics[member]
-            and pair not in self.refused[member]
-        )
+        """Whether a member can be given a copy of a partition's state."""
+        return self.copies.order[member].warm is not None and self.may_have(pair, member)
 
 
 def group_of(

@@ -25,15 +25,10 @@ class Places:
             known.setdefault(frozenset(t for t in theirs if t[0] in telling), len(known))
             for theirs in tags
         ]
-        #: How many tags each two places have in common.
+        #: How many tags each two places have in common: how much two copies there crowd each other.
         self.common: list[list[int]] = [[len(a & b) for b in known] for a in known]
-
-    def crowding(self, process: int, others: Sequence[int]) -> int:
-        """How many tags a process shares with others, all in all."""
-        if len(self.common) == 1:
-            return 0
-        common = self.common[self.of[process]]
-        return sum(common[self.of[other]] for other in others)
+        #: Whether there is only one place, so that copies can't be kept apart.
+        self.is_one = len(known) <= 1
 
 
 def _tags(members: Sequence[MemberInfo]) -> frozenset[_Tag]:

@@ -45,6 +45,8 @@ class Refined:
     targets: dict[Pair, str]
     #: Whether nothing is to move.
     is_final: bool
+    #: Whether something could move at once that this answer leaves for the next one.
+    needs_rejoin: bool
 
 
 def refine(
@@ -75,6 +77,7 @@ def refine(
         warmups=_by_member(names, ((move.member, move.pair) for move in warmups)),
         targets=moving,
         is_final=not moving and not better,
+        needs_rejoin=any(group.is_ready(pair, group.target[pair]) for pair in moving),
     )
 
 
@@ -84,7 +87,9 @@ def _moves(group: Group, active: Mapping[Pair, int], standbys: Standbys) -> list
     return [
         Move(pair, wanted)
         for pair, wanted in group.target.items()
-        if active[pair] != wanted and process_of[wanted] not in standbys.of[pair]
+        if active[pair] != wanted
+        and not group.is_ready(pair, wanted)
+        and process_of[wanted] not in standbys.of[pair]
     ]
 
 
@@ -98,6 +103,16 @@ def _standbys_of_members(group: Group, standbys: Standbys) -> Iterator[tuple[int
     """Which member of each process keeps a standby: one that has the copy, else the least busy."""
     copies = group.copies
     counts = [0] * len(copies.order)
+    for pair, wanted in group.target.items():
+        # It could have the partition, and has to wait: it keeps the copy that makes it ready.
+        process = copies.process_of[wanted]
+        if (
+            standbys.active[pair] != process
+            and copies.order[wanted].warm is not None
+            and process not in standbys.of[pair]
+            and group.is_ready(pair, wanted)
+        ):
+            yield wanted, pair
     for pair, processes in standbys.of.items():
         for process in processes:
             members = copies.members_of[process]

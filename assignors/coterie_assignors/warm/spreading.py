@@ -23,42 +23,43 @@ class Spreading:
     """One distribution, from what units have to what they are to have.
 
     `takers` are the units that may have each topic's partitions, ascending; `holder` is the unit
-    that has each partition now, or `FREE`; `copied` are the topics of which each unit has copies;
-    `factor` is how many more than another one a unit may have, as a whole and of each topic.
+    that has each partition now, or `FREE`; `copied` are the topics of which a unit has copies of
+    what another one holds, by holder and unit; `factor` is how many more than another one a unit
+    may have, as a whole and of each topic.
     """
 
     def __init__(
         self,
         takers: Mapping[str, Sequence[int]],
         holder: Mapping[Pair, int],
-        copied: Sequence[frozenset[str]],
+        units: int,
+        copied: Mapping[tuple[int, int], frozenset[str] | set[str]],
         factor: int,
     ) -> None:
         self._takers = takers
         self._holder = holder
         self._copied = copied
         self._factor = factor
-        self._loads = [0] * len(copied)
+        self._loads = [0] * units
         #: How many partitions of each topic each unit has; none is no entry.
         self._counts: dict[str, dict[int, int]] = {topic: {} for topic in takers}
         #: The topics of which each unit has any.
-        self._topics: list[set[str]] = [set() for _ in copied]
+        self._topics: list[set[str]] = [set() for _ in range(units)]
         #: The topics with the same takers: among these, loads can be evened out.
         self._pools: dict[tuple[int, ...], set[str]] = {}
-        for topic, units in takers.items():
-            self._pools.setdefault(tuple(units), set()).add(topic)
+        for topic, theirs in takers.items():
+            self._pools.setdefault(tuple(theirs), set()).add(topic)
 
     def spread(self) -> dict[Pair, int]:
         """Return the unit of each partition."""
-        free: dict[tuple[int, ...], list[str]] = {units: [] for units in self._pools}
-        pool_of = {topic: units for units, topics in self._pools.items() for topic in topics}
+        free: Counter[str] = Counter()
         for (topic, _), unit in self._holder.items():
             if unit == FREE:
-                free[pool_of[topic]].append(topic)
+                free[topic] += 1
             else:
                 self._add(topic, unit)
-        for units, topics in free.items():
-            self._deal(units, topics)
+        for topic, count in free.items():
+            self._deal(topic, count)
         while any(self._even_out(units, topics) for units, topics in self._pools.items()):
             pass
         for topic in self._takers:
@@ -80,14 +81,15 @@ class Spreading:
             self._topics[giver].remove(topic)
         self._add(topic, taker)
 
-    def _deal(self, units: Sequence[int], topics: Sequence[str]) -> None:
-        """Deal out free partitions, each to the unit with the lowest load."""
-        heap = [(self._loads[unit], unit) for unit in units]
+    def _deal(self, topic: str, count: int) -> None:
+        """Deal out free partitions, each to a unit with the lowest load, and the fewest of them."""
+        counts = self._counts[topic]
+        heap = [(self._loads[unit], counts.get(unit, 0), unit) for unit in self._takers[topic]]
         heapq.heapify(heap)
-        for topic in topics:
-            unit = heap[0][1]
+        for _ in range(count):
+            unit = heap[0][-1]
             self._add(topic, unit)
-            heapq.heapreplace(heap, (self._loads[unit], unit))
+            heapq.heapreplace(heap, (self._loads[unit], counts[unit], unit))
 
     def _even_out(self, units: Sequence[int], topics: set[str]) -> bool:
         """Hand partitions of some topics over, from the highest loads to the lowest."""
@@ -118,12 +120,13 @@ class Spreading:
         return changed
 
     def _topic_to_move(self, topics: set[str], giver: int, taker: int) -> str | None:
-        """A topic of which the giver has many and the taker few, or copies."""
+        """A topic of which the giver has many and the taker few; of several, one with copies."""
+        copied = self._copied.get((giver, taker), frozenset())
 
         def key(topic: str) -> tuple[int, bool, str]:
             counts = self._counts[topic]
             more = counts[giver] - counts.get(taker, 0)
-            return -more, topic not in self._copied[taker], topic
+            return -more, topic not in copied, topic
 
         return min(self._topics[giver] & topics, key=key, default=None)
 

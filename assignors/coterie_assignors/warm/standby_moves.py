@@ -48,16 +48,16 @@ class _Search:
         self._keepers = sorted(
             {each for topic in {p[0] for p in standbys.of} for each in standbys.keepers(topic)}
         )
-        self._crowded = self._crowded_ones()
+        self._by_place = {topic: self._grouped(topic) for topic in {p[0] for p in standbys.of}}
 
     def to_copies(self, most: int) -> list[tuple[Pair, int]]:
         """Move to copies that there are: at once if they are caught up, else later."""
         group = self._standbys.group
         under_way: list[tuple[int, Pair, int]] = []
-        for pair, lags in group.copies.lags.items():
-            if not self._standbys.of.get(pair):
+        for pair, theirs in self._standbys.of.items():
+            if not theirs:
                 continue
-            for process, lag in lags.items():
+            for process, lag in sorted(group.copies.lags.get(pair, {}).items()):
                 if lag > group.settings.acceptable_recovery_lag:
                     under_way.append((lag, pair, process))
                     continue
@@ -76,19 +76,32 @@ class _Search:
 
     def to_less_crowded(self) -> tuple[Pair, int] | None:
         """Find a standby that another process would keep farther from the others."""
-        for pair, crowded in self._crowded:
-            if pair in self._moving or crowded not in self._standbys.of[pair]:
-                continue
-            before = self._standbys.crowding(pair, crowded)
-            better = [
-                (after, self._loads[each], each)
-                for each in self._standbys.keepers(pair[0])
-                if (after := self._standbys.crowding(pair, each, crowded)) < before
-                and self._may_take(pair, each)
+        standbys = self._standbys
+        if standbys.places.is_one:
+            return None
+        for pair in standbys.of:
+            moves = [
+                (-gain, self._loads[taker], giver, taker)
+                for giver, gain, takers in self._less_crowded(pair)
+                for taker in takers
+                if self._may_take(pair, taker)
             ]
-            if better:
-                return self._plan(pair, crowded, min(better)[-1])
+            if moves:
+                _, _, giver, taker = min(moves)
+                return self._plan(pair, giver, taker)
         return None
+
+    def _less_crowded(self, pair: Pair) -> Iterator[tuple[int, int, list[int]]]:
+        """The standbys that could be in better places, and the processes there."""
+        standbys = self._standbys
+        by_place = self._by_place[pair[0]]
+        # Standbys in one place are all alike; so are the processes in another one.
+        givers = {standbys.places.of[each]: each for each in standbys.of[pair]}
+        for giver in givers.values():
+            for takers in by_place:
+                gain = standbys.gain(pair, giver, takers[0])
+                if gain > 0:
+                    yield giver, gain, takers
 
     def to_less_loaded(self) -> tuple[Pair, int] | None:
         """Find a standby of a process that has two more than another one that may have it."""
@@ -113,29 +126,34 @@ class _Search:
 
     def _worse_than(self, pair: Pair, taker: int) -> int | None:
         """The process whose standby would be better with another one, if there is one."""
-        standbys = self._standbys
-        if pair in self._moving or not self._may_take(pair, taker):
+        if not self._may_take(pair, taker):
             return None
-        crowding = {each: standbys.crowding(pair, each) for each in standbys.of[pair]}
-        giver = max(crowding, key=lambda each: (crowding[each], self._loads[each], each))
-        less = crowding[giver] - standbys.crowding(pair, taker, giver)
-        is_better = less > 0 or (less == 0 and self._loads[giver] >= self._loads[taker] + 2)
+        gains = [
+            (
+                self._standbys.gain(pair, giver, taker),
+                self._loads[giver] - self._loads[taker],
+                giver,
+            )
+            for giver in self._standbys.of[pair]
+        ]
+        less_crowded, less_loaded, giver = max(gains)
+        is_better = less_crowded > 0 or (less_crowded == 0 and less_loaded >= 2)
         return giver if is_better else None
 
     def _may_take(self, pair: Pair, taker: int) -> bool:
         """What a partition itself is to move to gets a copy for that."""
-        return taker != self._standbys.wanted(pair) and self._standbys.may_have(pair, taker)
+        return (
+            pair not in self._moving
+            and taker != self._standbys.wanted(pair)
+            and self._standbys.may_have(pair, taker)
+        )
 
-    def _crowded_ones(self) -> list[tuple[Pair, int]]:
-        standbys = self._standbys
-        if len(standbys.places.common) == 1:
-            return []
-        return [
-            (pair, each)
-            for pair, theirs in standbys.of.items()
-            for each in theirs
-            if standbys.crowding(pair, each)
-        ]
+    def _grouped(self, topic: str) -> list[list[int]]:
+        """The processes that may have a topic's standbys, by place."""
+        by_place: dict[int, list[int]] = {}
+        for process in self._standbys.keepers(topic):
+            by_place.setdefault(self._standbys.places.of[process], []).append(process)
+        return list(by_place.values())
 
     def _by_process(self) -> dict[int, dict[str, list[Pair]]]:
         """The standbys of each process, by topic."""

@@ -27,11 +27,12 @@ class Standbys:
         #: The process that each partition is active on.
         self.active = {pair: process_of[member] for pair, member in active.items()}
         #: The processes with a standby of each partition.
-        self.of: dict[Pair, list[int]] = {pair: [] for pair in active}
+        self.of: dict[Pair, list[int]] = {pair: [] for pair in group.target}
         #: The number of partitions and standbys of each process, as it is to be in the end.
         self.loads = [0] * len(group.copies.members_of)
         for member in group.target.values():
             self.loads[process_of[member]] += 1
+        self._crowding: dict[Pair, list[int]] = {}
         self._by_topic = {topic: self._keepers(topic) for topic in {pair[0] for pair in active}}
         self._refused = frozenset().union(*group.refused)
 
@@ -62,23 +63,39 @@ class Standbys:
         """Whether any member refused a partition, so that not all keepers of the topic may."""
         return pair in self._refused
 
-    def crowding(self, pair: Pair, process: int, without: int | None = None) -> int:
-        """How close a process is to the others that have the partition or are to have it."""
-        others = [
-            self.wanted(pair),
-            *(other for other in self.of[pair] if other not in (without, process)),
-        ]
-        return self.places.crowding(process, others)
+    def crowding(self, pair: Pair) -> list[int]:
+        """How crowded a copy would be in each place, as far as is decided."""
+        if pair not in self._crowding:
+            self._crowding[pair] = [0] * len(self.places.common)
+            self._crowd(pair, self.wanted(pair), 1)
+        return self._crowding[pair]
+
+    def gain(self, pair: Pair, giver: int, taker: int) -> int:
+        """How much less crowded a standby would be with another process."""
+        if self.places.is_one:
+            return 0
+        here, there, common = self.places.of[giver], self.places.of[taker], self.places.common
+        crowding = self.crowding(pair)
+        return (crowding[here] - common[here][here]) - (crowding[there] - common[there][here])
 
     def add(self, pair: Pair, process: int) -> None:
         """Give a process a standby."""
         self.of[pair].append(process)
         self.loads[process] += 1
+        self._crowd(pair, process, 1)
 
     def remove(self, pair: Pair, process: int) -> None:
         """Take a standby from a process."""
         self.of[pair].remove(process)
         self.loads[process] -= 1
+        self._crowd(pair, process, -1)
+
+    def _crowd(self, pair: Pair, process: int, more: int) -> None:
+        if not self.places.is_one:
+            common = self.places.common[self.places.of[process]]
+            crowding = self.crowding(pair)
+            for place, shared in enumerate(common):
+                crowding[place] += more * shared
 
 
 def place_standbys(group: Group, active: Mapping[Pair, int]) -> Standbys:
@@ -86,10 +103,10 @@ def place_standbys(group: Group, active: Mapping[Pair, int]) -> Standbys:
     standbys = Standbys(group, active)
     if not group.settings.num_standbys:
         return standbys
-    for pair in active:
+    for pair in standbys.of:
         _keep_copies(standbys, pair)
     pools: dict[tuple[int, ...], _Idle] = {}
-    for pair in active:
+    for pair in standbys.of:
         missing = group.settings.num_standbys - len(standbys.of[pair])
         if not missing:
             continue
@@ -118,15 +135,15 @@ def _keep_copies(standbys: Standbys, pair: Pair) -> None:
     }
     if standbys.may_have(pair, wanted):
         holders.setdefault(wanted, NO_COPY)
+    if len(holders) <= most:
+        for process in holders:
+            standbys.add(pair, process)
+        return
+    places, crowding = standbys.places.of, standbys.crowding(pair)
     while holders and len(standbys.of[pair]) < most:
         best = min(
             holders,
-            key=lambda each: (
-                holders[each],
-                standbys.crowding(pair, each),
-                standbys.loads[each],
-                each,
-            ),
+            key=lambda each: (holders[each], crowding[places[each]], standbys.loads[each], each),
         )
         standbys.add(pair, best)
         del holders[best]
@@ -150,24 +167,17 @@ class _Idle:
             [heap] = self._by_place.values()
             self._add(pair, heap, missing)
             return
-        places = self._standbys.places
-        others = [self._standbys.wanted(pair), *self._standbys.of[pair]]
-        crowding = {
-            place: sum(places.common[place][places.of[other]] for other in others)
-            for place in self._by_place
-        }
+        crowding = self._standbys.crowding(pair)
         full: set[int] = set()
-        while missing and len(full) < len(crowding):
+        while missing and len(full) < len(self._by_place):
             place = min(
-                (each for each in crowding if each not in full),
+                (each for each in self._by_place if each not in full),
                 key=lambda each: (crowding[each], self._by_place[each][0]),
             )
-            if not self._add(pair, self._by_place[place], 1):
+            if self._add(pair, self._by_place[place], 1):
+                missing -= 1
+            else:
                 full.add(place)
-                continue
-            missing -= 1
-            for each in crowding:
-                crowding[each] += places.common[each][place]
 
     def _add(self, pair: Pair, heap: list[tuple[int, int]], count: int) -> int:
         """Give standbys to those on the heap; return how many."""

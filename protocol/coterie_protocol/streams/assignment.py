@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from coterie_protocol._compile import codec_of
 from coterie_protocol.codec import decode, encode
@@ -99,8 +99,6 @@ def encode_assignment_info(info: AssignmentInfo) -> bytes:
     version = info.version
     if not info.warmups <= info.standby_tasks.keys():
         raise _cannot_write("warm-ups that are not among the standby tasks", version, "warmups")
-    for name, text in _strange_names(info):
-        raise _cannot_write(f"{text!r} is a name that Java writes in another way", version, name)
     hosts = info.partitions_by_host
     standby_hosts = info.standby_partitions_by_host if version >= _STANDBY_HOSTS_VERSION else {}
     numbers = _topic_numbers(hosts, standby_hosts) if version >= _NUMBERED_VERSION else {}
@@ -121,6 +119,10 @@ def encode_assignment_info(info: AssignmentInfo) -> bytes:
         error_code=info.error_code,
         next_rebalance_ms=info.next_rebalance_ms,
     )
+    for name, text in _strange_names(data):
+        raise _cannot_write(
+            f"{text[:50]!r} is a name that Java writes in another way", version, name
+        )
     return encode(data, version) + _encode_warm(info)
 
 
@@ -133,6 +135,8 @@ def decode_assignment_info(data: bytes, latest: int = LATEST_VERSION) -> Assignm
     version = read_version(data, _SUBJECT, latest)
     found: AssignmentInfoData
     found, end = codec_of(AssignmentInfoData, version).decode(data)
+    for name, text in _strange_names(found):
+        raise _malformed(f"{text[:50]!r} is a name that Java writes in another way", version, name)
     topics = {entry.number: entry.topic for entry in found.topics}
     hosts = _by_number(found.numbered_hosts, topics, version, "numbered_hosts")
     standby_hosts = _by_number(found.standby_hosts, topics, version, "standby_hosts")
@@ -141,7 +145,7 @@ def decode_assignment_info(data: bytes, latest: int = LATEST_VERSION) -> Assignm
         for each in found.standby_tasks
     }
     warmups, targets = _decode_warm(data[end:], standby_tasks)
-    info = AssignmentInfo(
+    return AssignmentInfo(
         active_tasks=tuple(_task(task, version, "active_tasks") for task in found.active_tasks),
         standby_tasks=standby_tasks,
         partitions_by_host=hosts or _by_host(found.hosts),
@@ -153,23 +157,25 @@ def decode_assignment_info(data: bytes, latest: int = LATEST_VERSION) -> Assignm
         warmups=warmups,
         targets=targets,
     )
-    for name, text in _strange_names(info):
-        raise _malformed(f"{text!r} is a name that Java writes in another way", version, name)
-    return info
 
 
-def _strange_names(info: AssignmentInfo) -> Iterator[tuple[str, str]]:
-    """Names for which Java's "modified UTF-8" is not UTF-8, and their fields; Kafka allows none."""
-    mappings: dict[str, Mapping[Any, Partitions]] = {
-        "standby_tasks": info.standby_tasks,
-        "partitions_by_host": info.partitions_by_host,
-        "standby_partitions_by_host": info.standby_partitions_by_host,
-    }
-    for name, mapping in mappings.items():
-        for key, partitions in mapping.items():
-            hosts = (key.host,) if isinstance(key, HostInfo) else ()
-            texts = (*hosts, *(topic for topic, _ in partitions))
-            yield from ((name, text) for text in texts if _is_strange(text))
+def _strange_names(data: AssignmentInfoData) -> Iterator[tuple[str, str]]:
+    """Names for which Java's "modified UTF-8" is not UTF-8, and their fields; Kafka allows none.
+
+    Each is looked at as often as it is written: topics with numbers only once.
+    """
+    for name, hosts in (
+        ("hosts", data.hosts),
+        ("numbered_hosts", data.numbered_hosts),
+        ("standby_hosts", data.standby_hosts),
+    ):
+        yield from ((name, each.host) for each in hosts if _is_strange(each.host))
+    for name, topics in (
+        ("standby_tasks", (pair.topic for each in data.standby_tasks for pair in each.partitions)),
+        ("hosts", (pair.topic for each in data.hosts for pair in each.partitions)),
+        ("topics", (each.topic for each in data.topics)),
+    ):
+        yield from ((name, topic) for topic in topics if _is_strange(topic))
 
 
 def _is_strange(text: str) -> bool:

@@ -71,7 +71,7 @@ def read_version(data: bytes, subject: str, latest: int) -> int:
     version: int = _INT32.unpack_from(data)[0]
     if version < 1:
         raise ProtocolError(f"version {version}", subject=subject, field="version")
-    if version <= latest:
+    if version <= min(latest, LATEST_VERSION):
         return version
     if len(data) < 2 * _INT32.size:
         raise ProtocolError(

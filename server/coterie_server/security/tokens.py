@@ -52,6 +52,7 @@ _UNREADABLE: Final = (
     TypeError,
     LookupError,
     AttributeError,
+    RecursionError,
     UnsupportedAlgorithm,
     jwt.PyJWTError,
 )

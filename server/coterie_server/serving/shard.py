@@ -187,9 +187,8 @@ class ServedShard(ABC, Generic[C, R, Q]):
         if answer is not None:
             request.reply(answer)
         else:
-            request.close(
-                "the node is stopping" if self._is_closed else "topics can't be read just now"
-            )
+            why = "the node is stopping" if self._is_closed else "topics can't be read just now"
+            request.close(why)
 
     # -- steps ---------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from typing import Any
 
 import pytest
@@ -280,22 +281,22 @@ def test_own_fields_that_contradict_the_assignment_are_passed_over() -> None:
 
 
 @pytest.mark.parametrize("name", ["a\0b", "a😀"])
-@pytest.mark.parametrize(
-    ("field", "place"),
-    [
-        ("standby_tasks", lambda name: {TaskId(0, 1): ((name, 1),)}),
-        ("partitions_by_host", lambda name: {HOST: ((name, 1),)}),
-        ("partitions_by_host", lambda name: {HostInfo(name, 1): ()}),
-        ("standby_partitions_by_host", lambda name: {HOST: ((name, 1),)}),
-        ("standby_partitions_by_host", lambda name: {HostInfo(name, 1): ()}),
-    ],
-)
-def test_names_that_java_writes_in_another_way_are_refused(
-    field: str, place: Any, name: str
-) -> None:
+@pytest.mark.parametrize("version", [4, 11])
+def test_names_that_java_writes_in_another_way_are_refused(name: str, version: int) -> None:
     """Neither topics nor hosts have such characters."""
-    with pytest.raises(EncodeError, match=f"v11, field {field}: .* Java"):
-        encode_assignment_info(AssignmentInfo(**{field: place(name)}))
+    pairs = ((name, 1),)
+    topics, hosts = ("topics", "numbered_hosts") if version >= 5 else ("hosts", "hosts")
+    for field, changes in (
+        ("standby_tasks", {"standby_tasks": {TaskId(0, 1): pairs}}),
+        (topics, {"partitions_by_host": {HOST: pairs}}),
+        (hosts, {"partitions_by_host": {HostInfo(name, 1): ()}}),
+    ):
+        info = AssignmentInfo(version=version, **changes)
+        with pytest.raises(EncodeError, match=f"v{version}, field {field}: .* Java"):
+            encode_assignment_info(info)
+    standby = AssignmentInfo(standby_partitions_by_host={HostInfo(name, 1): ()})
+    with pytest.raises(EncodeError, match=r"v11, field standby_hosts: .* Java"):
+        encode_assignment_info(standby)
 
 
 def test_names_that_java_would_not_have_written_are_refused() -> None:
@@ -328,6 +329,17 @@ def test_a_value_that_cannot_be_written_is_refused(field: str, value: Any) -> No
     name = {"numbered_hosts": "partitions_by_host"}.get(field, field)
     with pytest.raises(EncodeError, match=f"AssignmentInfoData v11, field {field}"):
         encode_assignment_info(AssignmentInfo(**{name: value}))
+
+
+def test_a_long_name_of_many_partitions_is_looked_at_once() -> None:
+    """It is written once; the bytes for each partition are few."""
+    name = "é" * 16_000
+    pairs = tuple((name, number) for number in range(20_000))
+    written = encode_assignment_info(AssignmentInfo(partitions_by_host={HOST: pairs}))
+    before = time.process_time()
+    assert decode_assignment_info(written).partitions_by_host == {HOST: pairs}
+    # A few hundredths of a second, or many seconds.
+    assert time.process_time() - before < 2
 
 
 @examples(200)

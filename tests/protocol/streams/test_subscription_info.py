@@ -228,6 +228,11 @@ def test_a_reader_may_know_fewer_versions() -> None:
     assert (caught.value.version, caught.value.latest_supported) == (10, 11)
 
 
+def test_a_reader_does_not_know_more_versions_than_there_are() -> None:
+    with pytest.raises(UnknownVersionError):
+        decode_subscription_info(bytes.fromhex("0000000c 0000000c"), latest=12)
+
+
 def test_the_error_of_a_newer_version_can_be_pickled() -> None:
     error = UnknownVersionError(12, 13, subject="SubscriptionInfoData")
     twin = pickle.loads(pickle.dumps(error))  # noqa: S301  # our own

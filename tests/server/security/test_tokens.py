@@ -244,6 +244,7 @@ _TOKEN = signed()
         b'{"keys": []}',
         b'{"keys": {}}',
         b'{"keys": [1]}',
+        b'{"keys": ' + b"[" * 100_000,
         b'{"keys": [{"kty": "oct", "k": "c2VjcmV0"}]}',
         b'{"keys": [{"kty": "RSA", "n": "!", "e": "AQAB"}]}',
         jwks(jwk(RSA, use="enc")),
