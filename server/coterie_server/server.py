@@ -32,6 +32,7 @@ from coterie_server.http import NodeView
 from coterie_server.http_service import HttpService
 from coterie_server.journal import JournalWriter, list_segments, read_acknowledged
 from coterie_server.log import EventLog
+from coterie_server.log.logger import get_logger
 from coterie_server.metrics import Metrics
 from coterie_server.net import Listener, Terms
 from coterie_server.node_handler import Gate, NodeHandler
@@ -61,6 +62,8 @@ __all__ = [
     "ServerOptions",
     "why_not",
 ]
+
+_log = get_logger(__name__)
 
 #: How many rebalances of each group the history keeps.
 _REBALANCES_KEPT: Final = 20
@@ -261,6 +264,10 @@ class Server:
     def _make_terms(self, authenticators: Authenticators) -> list[Terms]:
         """What holds at each listener."""
         settings, listeners = self.options.settings, self.options.listeners
+        names = {each.name.lower() for each in listeners}
+        for stray in (each for each in settings.of_listeners if each.name not in names):
+            # Other nodes may have that listener, if they share a file of settings.
+            _log.warning("a setting is for a listener that is not here", setting=stray.key)
         return [authenticators.add_to(make_terms(settings, each), each) for each in listeners]
 
     async def _listen(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
+import structlog.testing
 
 from coterie_protocol import API_VERSIONS, ApiKey
 from coterie_protocol import messages as m
+from coterie_server.config.settings import Settings
 from coterie_server.server import Address, ListenerOptions, Server, ServerError, ServerOptions
 from tests.live.wire import Wire
 
@@ -81,3 +84,15 @@ async def test_address_in_use_is_named_and_the_others_are_given_back() -> None:
             await second.start()
         with pytest.raises(ConnectionRefusedError):
             await ask(second, "default", m.MetadataRequest(topics=()), 1)
+
+
+async def test_a_setting_for_a_listener_that_is_not_here_is_logged() -> None:
+    """It may be a slip, by which clients need no certificate."""
+    slip = "listener.name.outisde.ssl.client.auth"
+    overrides = [f"{slip}=required", "listener.name.outside.max.connections=5"]
+    options = replace(OPTIONS, settings=Settings.load(overrides=overrides))
+    with structlog.testing.capture_logs() as log:
+        async with Server(options):
+            pass
+    strays = [each["setting"] for each in log if each["event"].startswith("a setting is for")]
+    assert strays == [slip]
