@@ -17,7 +17,7 @@ import uvloop
 
 from bench.support import frames
 from bench.support.load import LoadResult, connect, cpu_s, disconnect, exchange, keep_busy
-from bench.support.logins import PASSWORD, USER, log_in, set_scram_password
+from bench.support.logins import MECHANISMS, PASSWORD, USER, log_in, set_scram_password
 from bench.support.measure import Effort, ratio, summary
 from bench.support.members import MemberGroup
 from bench.support.report import Column, Report, Row
@@ -126,7 +126,6 @@ class _Contender:
 
     def __init__(self, ways: Mapping[str, Way], token: str, scale: _Scale) -> None:
         self._ways, self._token, self._scale = ways, token, scale
-        self._mechanisms = ways[PLAIN].mechanisms
         self._beats: dict[int, list[bytes]] = {}
         self._opened: dict[str, list[asyncio.Transport]] = {}
         self._joined: list[asyncio.Transport] = []
@@ -137,7 +136,7 @@ class _Contender:
         self.figures = {
             _HEARTBEATS: {what: _Figures() for what in self._ways},
             _CONNECTIONS: {what: _Figures() for what in self._ways},
-            _LOGINS: {mechanism: _Figures() for mechanism in self._mechanisms},
+            _LOGINS: {mechanism: _Figures() for mechanism in MECHANISMS},
         }
 
     async def prepare(self) -> None:
@@ -172,7 +171,7 @@ class _Contender:
                 )
             )
             self.figures[_CONNECTIONS][what].add(await _connect_anew(way, own[0], scale))
-        for mechanism in self._mechanisms:
+        for mechanism in MECHANISMS:
             logged_in = await _log_in_anew(self._ways[PLAIN], mechanism, self._token, scale)
             self.figures[_LOGINS][mechanism].add(logged_in)
 

@@ -52,8 +52,6 @@ _LISTENERS: Final = {
     "SECURE": "SASL_SSL",
 }
 _MODULES: Final = "org.apache.kafka.common.security"
-#: Kafka checks tokens only with more settings for its Java than a benchmark should depend on.
-_OF_KAFKA: Final = tuple(each for each in MECHANISMS if each != "OAUTHBEARER")
 
 
 class Measured(Protocol):
@@ -101,9 +99,8 @@ class Way:
     tls: ssl.SSLContext | None = None
     #: By which clients log in here; empty if they need not.
     mechanism: str = ""
-    #: Where clients log in that come in by other mechanisms, and by which of them.
+    #: Where clients log in by any mechanism.
     login_port: int = 0
-    mechanisms: tuple[str, ...] = ()
 
     async def connect(self, count: int) -> list[asyncio.Transport]:
         """Open connections on which requests can be sent."""
@@ -114,15 +111,11 @@ class Way:
 
 
 def _ways(
-    server: Measured,
-    plain_port: int,
-    ports: Mapping[str, int],
-    mechanisms: tuple[str, ...],
-    credentials: Credentials,
+    server: Measured, plain_port: int, ports: Mapping[str, int], credentials: Credentials
 ) -> dict[str, Way]:
     context, with_certificate = credentials.context(), credentials.context(shows_certificate=True)
     return {
-        PLAIN: Way(server, plain_port, login_port=ports["LOGIN"], mechanisms=mechanisms),
+        PLAIN: Way(server, plain_port, login_port=ports["LOGIN"]),
         TLS: Way(server, ports["SSL"], context),
         MUTUAL: Way(server, ports["MUTUAL"], with_certificate),
         SASL_TLS: Way(server, ports["SECURE"], context, mechanism="SCRAM-SHA-512"),
@@ -164,7 +157,7 @@ def coterie_ways(folder: Path, credentials: Credentials) -> dict[str, Way]:
         },
     )
     return {
-        **_ways(server, server.port, ports, MECHANISMS, credentials),
+        **_ways(server, server.port, ports, credentials),
         ACLS: Way(with_acls, with_acls.port, login_port=admin_port),
     }
 
@@ -178,14 +171,16 @@ def _coterie(folder: Path, ports: Mapping[str, int], settings: Mapping[str, str]
 
 
 def kafka_ways(folder: Path, credentials: Credentials) -> dict[str, Way]:
-    """A Kafka node with the same listeners, and mechanisms as far as they need no further setup."""
+    """A Kafka node with the same listeners and mechanisms."""
+    keys = f"file://{credentials.jwks}"
     own = folder / "kafka.pem"
     own.write_bytes(_with_pkcs8(credentials.authority.issue()))
     properties: dict[str, Any] = {
         **_tls_settings(credentials, own),
         "ssl.keystore.type": "PEM",
         "ssl.truststore.type": "PEM",
-        "sasl.enabled.mechanisms": ",".join(_OF_KAFKA),
+        "sasl.enabled.mechanisms": ",".join(MECHANISMS),
+        "sasl.oauthbearer.jwks.endpoint.url": keys,
     }
     for listener in ("login", "secure"):
         prefix = f"listener.name.{listener}"
@@ -196,9 +191,17 @@ def kafka_ways(folder: Path, credentials: Credentials) -> dict[str, Way]:
             properties[f"{prefix}.{each}.sasl.jaas.config"] = (
                 f"{_MODULES}.scram.ScramLoginModule required;"
             )
-    server = KafkaServer(folder / "kafka", properties, _LISTENERS)
+        properties[f"{prefix}.oauthbearer.sasl.jaas.config"] = (
+            f"{_MODULES}.oauthbearer.OAuthBearerLoginModule required;"
+        )
+        properties[f"{prefix}.oauthbearer.sasl.server.callback.handler.class"] = (
+            f"{_MODULES}.oauthbearer.OAuthBearerValidatorCallbackHandler"
+        )
+    # Kafka reads keys only from where its Java is told that it may.
+    allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={keys}"
+    server = KafkaServer(folder / "kafka", properties, _LISTENERS, allowed)
     ports = {each: int(server.address_of(each).rpartition(":")[2]) for each in _LISTENERS}
-    return _ways(server, server.port, ports, _OF_KAFKA, credentials)
+    return _ways(server, server.port, ports, credentials)
 
 
 def _with_pkcs8(files: Files) -> bytes:
