@@ -32,7 +32,6 @@ from coterie_server.http import NodeView
 from coterie_server.http_service import HttpService
 from coterie_server.journal import JournalWriter, list_segments, read_acknowledged
 from coterie_server.log import EventLog
-from coterie_server.log.logger import get_logger
 from coterie_server.metrics import Metrics
 from coterie_server.net import Listener, Terms
 from coterie_server.node_handler import Gate, NodeHandler
@@ -51,8 +50,6 @@ from coterie_server.tls import TlsWatch
 
 if TYPE_CHECKING:
     from coterie_server.storage import Store
-
-_log = get_logger(__name__)
 
 __all__ = [
     "Address",
