@@ -32,6 +32,7 @@ from coterie_server.http import NodeView
 from coterie_server.http_service import HttpService
 from coterie_server.journal import JournalWriter, list_segments, read_acknowledged
 from coterie_server.log import EventLog
+from coterie_server.log.logger import get_logger
 from coterie_server.metrics import Metrics
 from coterie_server.net import Listener, Terms
 from coterie_server.node_handler import Gate, NodeHandler
@@ -61,6 +62,8 @@ __all__ = [
     "ServerOptions",
     "why_not",
 ]
+
+_log = get_logger(__name__)
 
 #: How many rebalances of each group the history keeps.
 _REBALANCES_KEPT: Final = 20
