@@ -31,6 +31,8 @@ Where to read on
 - `range`, `roundrobin`: Kafka's assignors of these names, to the letter.
 - `sticky`: balanced, and with as few moves as that allows; a package with an introduction of its
   own.
+- `weights`: the settings by which the sticky assignors balance loads instead of numbers.
+- `outlook`: what a leader knows of the members some time after it has decided.
 - `ownership`: resolves contradicting claims; used by `leader` and `sticky`.
 
 Everything here is pure: the same question gets the same answer, and there is no I/O and no clock.
@@ -50,6 +52,7 @@ from coterie_assignors.leader import Adjustment, InvalidAssignmentError, adjust,
 from coterie_assignors.range import RangeAssignor
 from coterie_assignors.roundrobin import RoundRobinAssignor
 from coterie_assignors.sticky import CooperativeStickyAssignor, StickyAssignor
+from coterie_assignors.weights import Weights
 
 __all__ = [
     "NO_GENERATION",
@@ -65,6 +68,7 @@ __all__ = [
     "RebalanceProtocol",
     "RoundRobinAssignor",
     "StickyAssignor",
+    "Weights",
     "adjust",
     "in_kafka_order",
     "lead",

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import ClassVar, Final
 
+from coterie_assignors.weights import Weights
 from coterie_protocol.consumer import TopicPartitions
+from coterie_protocol.loads import LoadReport
 
 __all__ = [
     "NO_GENERATION",
@@ -73,6 +75,8 @@ class MemberInfo:
     refused: Partitions = ()
     #: What its assignor wrote for the leader's.
     user_data: bytes | None = None
+    #: The loads of its partitions, and since when it has them (Coterie's members with weights).
+    loads: LoadReport | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,8 @@ class Assignor(ABC):
     name: ClassVar[str]
     #: The protocols that the group's members may use with it, the preferred one last.
     protocols: ClassVar[tuple[RebalanceProtocol, ...]] = (RebalanceProtocol.EAGER,)
+    #: How it balances loads; None if it does not, and members need not tell theirs.
+    weights: Weights | None = None
 
     @abstractmethod
     def assign(self, cluster: Cluster, members: Mapping[str, MemberInfo]) -> dict[str, Partitions]:
@@ -122,6 +128,19 @@ class Assignor(ABC):
         self, assignment: Partitions, generation: int, user_data: bytes | None = None
     ) -> None:
         """Called with the partitions that were assigned to this member."""
+
+    def reason_to_rebalance(
+        self,
+        cluster: Cluster,  # noqa: ARG002  # for those who override this
+        members: Mapping[str, MemberInfo],  # noqa: ARG002
+        assignment: Mapping[str, Partitions],  # noqa: ARG002
+    ) -> str | None:
+        """Return why partitions would move if the group rebalanced now; None if none would.
+
+        The leader's is asked if its `weights` say that it starts rebalances.  `assignment` is what
+        the members have; the loads that others told are those of their last join.
+        """
+        return None
 
     def claim(self, member: MemberInfo) -> Claim:
         """Read from a member's subscription which partitions it owned, and in which generation."""

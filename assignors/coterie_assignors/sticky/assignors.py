@@ -19,6 +19,8 @@ from coterie_assignors.base import (
     RebalanceProtocol,
 )
 from coterie_assignors.sticky.balance import balanced
+from coterie_assignors.sticky.loads import balanced_by_load, imbalance
+from coterie_assignors.weights import Weights
 from coterie_protocol.codec import encode
 from coterie_protocol.consumer import (
     CooperativeStickyData,
@@ -38,10 +40,30 @@ _VERSION_1: Final = b"\x00\x01"
 
 
 class _BalancedAssignor(Assignor):
+    def __init__(self, weights: Weights | None = None) -> None:
+        """With weights, balance the loads of partitions instead of their number."""
+        if not isinstance(weights, Weights | None):
+            raise TypeError(f"weights must be a Weights or None, got {weights!r:.60}")
+        self.weights = weights
+
     def assign(self, cluster: Cluster, members: Mapping[str, MemberInfo]) -> dict[str, Partitions]:
         """Assign evenly, and let members keep as much as possible."""
         claims = {member_id: self.claim(member) for member_id, member in members.items()}
+        if self.weights is not None:
+            return balanced_by_load(cluster, members, claims, self.weights)
         return balanced(cluster, members, claims)
+
+    def reason_to_rebalance(
+        self,
+        cluster: Cluster,
+        members: Mapping[str, MemberInfo],
+        assignment: Mapping[str, Partitions],
+    ) -> str | None:
+        """Return which member has too high a load, if a rebalance would change that."""
+        if self.weights is None:
+            return None
+        claims = {name: Claim(assignment.get(name, ())) for name in members}
+        return imbalance(cluster, members, claims, self.weights)
 
 
 class StickyAssignor(_BalancedAssignor):
@@ -52,7 +74,9 @@ class StickyAssignor(_BalancedAssignor):
 
     name: ClassVar[str] = "sticky"
 
-    def __init__(self) -> None:
+    def __init__(self, weights: Weights | None = None) -> None:
+        """With weights, balance the loads of partitions instead of their number."""
+        super().__init__(weights)
         self._last = Claim()
 
     def subscription_user_data(
@@ -63,8 +87,8 @@ class StickyAssignor(_BalancedAssignor):
     ) -> bytes | None:
         """Tell what this member owned; if it owns nothing now, what it was assigned last."""
         claim = Claim(owned, generation) if owned else self._last
-        if not claim.owned:
-            return None
+        if not claim.owned and self.weights is None:
+            return None  # With weights, a report follows, and leaders have to find where it begins.
         return encode_sticky_data(
             StickyData(previous_assignment=claim.owned, generation=claim.generation)
         )
