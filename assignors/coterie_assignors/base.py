@@ -75,7 +75,7 @@ class MemberInfo:
     refused: Partitions = ()
     #: What its assignor wrote for the leader's.
     user_data: bytes | None = None
-    #: The loads of its partitions, and since when it has them (Coterie's members with weights).
+    #: The loads of its partitions, and since when it has them, as `read_loads` finds them.
     loads: LoadReport | None = None
 
 
@@ -129,16 +129,18 @@ class Assignor(ABC):
     ) -> None:
         """Called with the partitions that were assigned to this member."""
 
+    def note_loads(self, report: LoadReport) -> None:  # noqa: B027  # most balance numbers
+        """Called with the loads of this member's partitions before it joins, if it has weights."""
+
     def reason_to_rebalance(
         self,
         cluster: Cluster,  # noqa: ARG002  # for those who override this
         members: Mapping[str, MemberInfo],  # noqa: ARG002
-        assignment: Mapping[str, Partitions],  # noqa: ARG002
     ) -> str | None:
         """Return why partitions would move if the group rebalanced now; None if none would.
 
-        The leader's is asked if its `weights` say that it starts rebalances.  `assignment` is what
-        the members have; the loads that others told are those of their last join.
+        The leader's is asked if its `weights` say that it starts rebalances.  `members` own what
+        they were assigned, and have `loads`; those that others told are those of their last join.
         """
         return None
 

@@ -1,4 +1,4 @@
-"""What a leader knows of the members some time after it has decided."""
+"""What a leader knows of the members' loads: when they join, and some time after it has decided."""
 
 from __future__ import annotations
 
@@ -7,11 +7,23 @@ from dataclasses import replace
 
 from coterie_assignors.base import MemberInfo, Partitions
 from coterie_protocol.consumer import flatten
-from coterie_protocol.loads import Load, LoadReport
+from coterie_protocol.loads import Load, LoadReport, split_load_report
 
-__all__ = ["later"]
+__all__ = ["later", "read_loads"]
 
 _Loads = Mapping[tuple[str, int], Load]
+
+
+def read_loads(members: Mapping[str, MemberInfo]) -> dict[str, MemberInfo]:
+    """The members with the loads that they told behind their user data, and that without them."""
+    return {name: _with_loads(member) for name, member in members.items()}
+
+
+def _with_loads(member: MemberInfo) -> MemberInfo:
+    if member.loads is not None:
+        return member
+    own, report = split_load_report(member.user_data)
+    return member if report is None else replace(member, user_data=own, loads=report)
 
 
 def later(
