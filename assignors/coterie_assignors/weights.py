@@ -34,9 +34,9 @@ class Weights:
     smoothing: float = 60.0
     #: Whether the leader starts a rebalance when loads are out of balance, at most once a `rest`.
     rebalance: bool = False
-    #: How old the loads that other members told may get before the leader starts a rebalance to
+    #: How old the loads that other members told may get before such a leader starts a rebalance to
     #: hear new ones: members tell them only when they join.  None for any age.
-    refresh: float | None = None
+    refresh: float | None = 3600.0
 
     def __post_init__(self) -> None:
         _check_topics(self.topics)
@@ -50,13 +50,16 @@ class Weights:
             _refuse("rebalance", "True or False", self.rebalance)
         if self.refresh is not None:
             _check_seconds("refresh", self.refresh)
-            if self.refresh < self.rest:
-                _refuse("refresh", f"at least rest, which is {self.rest:g} s", self.refresh)
 
     @property
     def rest_ms(self) -> int:
         """How long a partition stays, in milliseconds."""
         return round(self.rest * 1000)
+
+    @property
+    def smoothing_ms(self) -> float:
+        """Over which time loads are smoothed, in milliseconds."""
+        return self.smoothing * 1000
 
     @property
     def refresh_ms(self) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from coterie_assignors import Assignor, Cluster, MemberInfo, Weights
+from coterie_assignors import Assignor, Cluster, MemberInfo, Partitions, Weights
 from coterie_assignors.outlook import later, read_loads
 from coterie_client.membership.context import Context
 from coterie_client.membership.phases import Phase
@@ -24,14 +24,21 @@ class Decision:
     members: Mapping[str, MemberInfo]
     assignments: Sequence[SyncGroupRequestAssignment]
 
+    def assignment(self) -> dict[str, Partitions]:
+        """What each member was given."""
+        return {
+            each.member_id: decode_assignment(each.assignment).assigned_partitions
+            for each in self.assignments
+        }
+
 
 class Imbalance:
     """Looks at the loads once a rest time, as far as the leader knows them.
 
     Of its own partitions it knows the present load; other members told theirs when they joined.  So
-    this finds that it has too much itself, and what the last rebalance has left to do, because
-    partitions rested or the number of moves was limited.  Where more is wanted, `Weights.refresh`
-    has members join again to tell.
+    it finds that it has too much itself, and what the last rebalance has left to do because
+    partitions rested or moves were limited.  When what others told is too old, or when they had
+    just begun and could not tell yet, a rebalance has them tell.
     """
 
     def __init__(self, context: Context) -> None:
@@ -75,29 +82,41 @@ class Imbalance:
         if decision is None or not state.is_leader or state.phase is not Phase.STABLE:
             return False
         weights = decision.assignor.weights
-        starts = weights is not None and (weights.rebalance or weights.refresh is not None)
+        starts = weights is not None and weights.rebalance
         return starts and state.rejoin_reason is None and not state.is_closing
 
     def _reason(self, decision: Decision, weights: Weights, now_ms: int) -> str | None:
         elapsed_ms = now_ms - self._decided_ms
-        members = read_loads(decision.members)
-        own = self._state.identity.member_id
-        if weights.rebalance:
-            assignment = {
-                each.member_id: decode_assignment(each.assignment).assigned_partitions
-                for each in decision.assignments
-            }
-            known = later(members, assignment, elapsed_ms)
-            if own in known:
-                known[own] = replace(
-                    known[own],
-                    owned=group_by_topic(self._state.owned),
-                    loads=self._loads.report(now_ms),
-                )
-            reason = decision.assignor.reason_to_rebalance(decision.cluster, known)
-            if reason is not None:
-                return reason
-        others_tell = any(each.loads is not None for name, each in members.items() if name != own)
-        if weights.refresh_ms is not None and elapsed_ms >= weights.refresh_ms and others_tell:
-            return f"members told theirs {elapsed_ms // 1000} s ago"
+        told, own = read_loads(decision.members), self._state.identity.member_id
+        known = later(told, decision.assignment(), elapsed_ms)
+        mine = known.pop(own, None)
+        reason = None
+        if mine is not None:
+            owned, report = group_by_topic(self._state.owned), self._loads.report(now_ms)
+            everybody = known | {own: replace(mine, owned=owned, loads=report)}
+            reason = decision.assignor.reason_to_rebalance(decision.cluster, everybody)
+        return reason or _reason_to_ask(known, elapsed_ms, weights)
+
+
+def _reason_to_ask(
+    others: Mapping[str, MemberInfo], elapsed_ms: int, weights: Weights
+) -> str | None:
+    """Why to have the other members tell their loads anew."""
+    tellers = [member.loads for member in others.values() if member.loads is not None]
+    if not tellers:
         return None
+    if weights.refresh_ms is not None and elapsed_ms >= weights.refresh_ms:
+        return f"members told theirs {elapsed_ms // 1000} s ago"
+    # A load is known after `smoothing`, if it is measured from the beginning.  What is not known
+    # after twice that time is not measured at all.
+    known_after_ms = 2 * weights.smoothing_ms
+    beginners = sum(
+        any(
+            load.value is None and known_after_ms <= load.age_ms < elapsed_ms + known_after_ms
+            for load in report.owned.values()
+        )
+        for report in tellers
+    )
+    if beginners:
+        return f"{beginners} of {len(others)} other members could not tell theirs yet"
+    return None

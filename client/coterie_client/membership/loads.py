@@ -35,8 +35,7 @@ class Loads:
             return
         smoothed = self._loads.get(partition)
         if smoothed is None:
-            smoothing_ms = self.weights.smoothing * 1000
-            self._loads[partition] = SmoothedLoad(smoothing_ms, value, now_ms)
+            self._loads[partition] = SmoothedLoad(self.weights.smoothing_ms, value, now_ms)
         else:
             smoothed.add(value, now_ms)
 
