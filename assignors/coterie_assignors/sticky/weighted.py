@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 from typing import Final
 
 from coterie_assignors.base import Cluster, MemberInfo
@@ -164,12 +165,13 @@ class WeightedPlan:
 
     def fill_idle(self) -> None:
         """Give members that owned nothing their share."""
-        waiting = list(self._idle)
+        waiting = [(self._loads[member], member) for member in self._idle]
+        heapify(waiting)
         while waiting:
-            taker = min(waiting, key=lambda member: (self._loads[member], member))
-            enough = self._means[taker] * (3 - self._share) / 2
-            if self._loads[taker] >= enough or not self._pull(taker):
-                waiting.remove(taker)
+            _, taker = heappop(waiting)
+            enough = self._means[taker] * 2 / (1 + self._share)
+            if self._loads[taker] < enough and self._pull(taker):
+                heappush(waiting, (self._loads[taker], taker))
 
     def _pull(self, taker: int) -> bool:
         """Take the best partition to have from one of the members with the highest loads."""
