@@ -51,16 +51,21 @@ from coterie_assignors.base import (
 from coterie_assignors.leader import Adjustment, InvalidAssignmentError, adjust, lead
 from coterie_assignors.range import RangeAssignor
 from coterie_assignors.roundrobin import RoundRobinAssignor
+from coterie_assignors.state import RUNNING, UNKNOWN, WarmReport, WarmSettings
 from coterie_assignors.sticky import CooperativeStickyAssignor, StickyAssignor
+from coterie_assignors.warm import InstanceStickyAssignor, next_probing_ms
 from coterie_assignors.weights import Weights
 
 __all__ = [
     "NO_GENERATION",
+    "RUNNING",
+    "UNKNOWN",
     "Adjustment",
     "Assignor",
     "Claim",
     "Cluster",
     "CooperativeStickyAssignor",
+    "InstanceStickyAssignor",
     "InvalidAssignmentError",
     "MemberInfo",
     "Partitions",
@@ -68,8 +73,11 @@ __all__ = [
     "RebalanceProtocol",
     "RoundRobinAssignor",
     "StickyAssignor",
+    "WarmReport",
+    "WarmSettings",
     "Weights",
     "adjust",
     "in_kafka_order",
     "lead",
+    "next_probing_ms",
 ]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import ClassVar, Final
 
+from coterie_assignors.state import WarmReport, WarmSettings
 from coterie_assignors.weights import Weights
 from coterie_protocol.consumer import TopicPartitions
 from coterie_protocol.loads import LoadReport
@@ -75,6 +76,9 @@ class MemberInfo:
     refused: Partitions = ()
     #: What its assignor wrote for the leader's.
     user_data: bytes | None = None
+    #: The state that it holds.  To a member without a report (None) all partitions are alike: it is
+    #: ready for any at once, and never keeps a copy of another member's state.
+    warm: WarmReport | None = None
     #: The loads of its partitions, and since when it has them, as `read_loads` finds them.
     loads: LoadReport | None = None
 
@@ -110,6 +114,18 @@ class Assignor(ABC):
         that subscribes to its topic.  Under `COOPERATIVE`, `lead` withholds what another member
         still owns; an assignor need not.
         """
+
+    def assign_warm(
+        self,
+        cluster: Cluster,
+        members: Mapping[str, MemberInfo],
+        settings: WarmSettings,  # noqa: ARG002  # for those who override this
+    ) -> dict[str, Partitions]:
+        """Asked instead of `assign` where members report state: return what is right in the end.
+
+        `lead` sees to it that partitions move there only as copies of their state catch up.
+        """
+        return self.assign(cluster, members)
 
     def subscription_user_data(
         self,

@@ -35,7 +35,7 @@ class Trace:
 
 def zipf(seed: int, partitions: int = 60, steps: int = 240, exponent: float = 0.8) -> Trace:
     """A few large tenants and many small ones, whose loads jitter by a tenth."""
-    chance = random.Random(f"zipf {seed}")  # noqa: S311
+    chance = random.Random(f"zipf {seed}")
     sizes = [100 / (rank + 3) ** exponent for rank in range(partitions)]
     chance.shuffle(sizes)
     loads = [[size * chance.uniform(0.9, 1.1) for size in sizes] for _ in range(steps)]
@@ -44,7 +44,7 @@ def zipf(seed: int, partitions: int = 60, steps: int = 240, exponent: float = 0.
 
 def diurnal(seed: int, partitions: int = 60, steps: int = 1440) -> Trace:
     """Days of regions whose noons are apart; a partition belongs to one of three."""
-    chance = random.Random(f"diurnal {seed}")  # noqa: S311
+    chance = random.Random(f"diurnal {seed}")
     sizes = [chance.lognormvariate(0, 0.6) for _ in range(partitions)]
     noons = [chance.choice((0.2, 0.5, 0.8)) for _ in range(partitions)]
     loads = [
@@ -59,7 +59,7 @@ def diurnal(seed: int, partitions: int = 60, steps: int = 1440) -> Trace:
 
 def spikes(seed: int, partitions: int = 60, steps: int = 360) -> Trace:
     """Even loads, on which every few minutes a partition is ten times as busy for a while."""
-    chance = random.Random(f"spikes {seed}")  # noqa: S311
+    chance = random.Random(f"spikes {seed}")
     loads = [[chance.uniform(0.8, 1.2) for _ in range(partitions)] for _ in range(steps)]
     for start in range(0, steps, 7):
         number, length = chance.randrange(partitions), chance.choice((1, 2, 5, 60))
@@ -70,7 +70,7 @@ def spikes(seed: int, partitions: int = 60, steps: int = 360) -> Trace:
 
 def wandering(seed: int, partitions: int = 60, steps: int = 480) -> Trace:
     """Loads that drift apart: each is some per cent more or less than a minute ago."""
-    chance = random.Random(f"wandering {seed}")  # noqa: S311
+    chance = random.Random(f"wandering {seed}")
     now = [1.0] * partitions
     loads = []
     for _ in range(steps):

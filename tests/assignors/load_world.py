@@ -100,12 +100,10 @@ class GroupOverTime:
         """Rebalance in as many rounds as it takes; return how many partitions moved."""
         before = self.owners()
         self.rebalances += 1
-        for rounds in range(1, 5):
-            if not self._round():
-                break
-        else:
-            raise AssertionError("the group does not come to rest")
-        assert rounds <= 3
+        rounds = 1
+        while self._round():
+            rounds += 1
+            assert rounds <= 3, "the group does not come to rest"
         return self._check_moves(before)
 
     def owners(self) -> dict[Pair, str]:

@@ -14,6 +14,7 @@ from coterie_assignors import (
     MemberInfo,
     Partitions,
     StickyAssignor,
+    WarmReport,
     Weights,
     lead,
 )
@@ -98,7 +99,7 @@ def test_settings_do_not_change_with_the_mapping_that_they_were_given() -> None:
 
 @pytest.mark.parametrize("kind", [CooperativeStickyAssignor, StickyAssignor])
 def test_assignor_refuses_what_are_no_weights(kind: Any) -> None:
-    with pytest.raises(TypeError, match="weights must be a Weights or None, got 0.2"):
+    with pytest.raises(TypeError, match=r"weights must be a Weights or None, got 0\.2"):
         kind(0.2)
 
 
@@ -329,6 +330,29 @@ def test_racks_do_not_come_before_loads() -> None:
     members = group(telling("a", {}, rack="r1"), telling("b", {0: 1.0}, rack="r2"))
     given = CooperativeStickyAssignor(Weights()).assign(Cluster({"t": 8}, racks), members)
     assert sorted(loads(given).values()) == [4, 4]
+
+
+# State
+
+
+def test_partition_moves_to_who_has_a_copy_of_its_state() -> None:
+    """Whichever would be best: it may have been on its way there when the loads were others."""
+    members = group(
+        telling("a", dict.fromkeys(range(8), 1.0) | {9: 1.5}),
+        telling("b", {10: 1.0, 11: 1.0}),
+        telling("c", {12: 1.2, 13: 1.2}),
+    )
+    copying = replace(members["c"], warm=WarmReport(lags={("t", 9): 50_000}))
+    assert 9 in share(members | {"c": copying}, 14, max_moves=1)["c"]
+    assert 9 not in share(members, 14, max_moves=1)["c"]
+
+
+def test_partition_without_owner_goes_to_who_has_a_copy_if_that_has_room() -> None:
+    members = group(telling("a", {0: 1.0, 1: 1.0}), telling("b", {2: 1.0}), telling("c", {4: 2.0}))
+    copying = replace(members["a"], warm=WarmReport(lags={("t", 3): 0}))
+    assert 3 in share(members, 5, tolerance=2.0)["b"]
+    assert 3 in share(members | {"a": copying}, 5, tolerance=2.0)["a"]
+    assert 3 in share(members | {"a": copying}, 5, tolerance=0.1)["b"]
 
 
 def test_member_that_leaves_costs_the_others_nothing() -> None:

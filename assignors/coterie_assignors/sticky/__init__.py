@@ -23,6 +23,8 @@ How they go about it
 - `racks`: where racks matter, quotas per set of racks come from a minimum-cost flow, under the
   loads that `quotas` found.
 - `min_cost_flow`: the solver for that.
+- `interchange`: where members report state, partitions that are alike are exchanged for ones that
+  their takers have copies of.
 
 With `Weights`, they balance the loads of partitions instead of their number, and go another way:
 
@@ -36,5 +38,6 @@ partition its position in its pool.  Names come back with the answer.
 """
 
 from coterie_assignors.sticky.assignors import CooperativeStickyAssignor, StickyAssignor
+from coterie_assignors.sticky.interchange import prefer_copies
 
-__all__ = ["CooperativeStickyAssignor", "StickyAssignor"]
+__all__ = ["CooperativeStickyAssignor", "StickyAssignor", "prefer_copies"]

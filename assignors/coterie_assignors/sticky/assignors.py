@@ -20,6 +20,7 @@ from coterie_assignors.base import (
 )
 from coterie_assignors.outlook import read_loads
 from coterie_assignors.sticky.balance import balanced
+from coterie_assignors.sticky.interchange import prefer_copies
 from coterie_assignors.sticky.loads import balanced_by_load, imbalance
 from coterie_assignors.weights import Weights
 from coterie_protocol.codec import encode
@@ -54,7 +55,7 @@ class _BalancedAssignor(Assignor):
         claims = {member_id: self.claim(member) for member_id, member in members.items()}
         if self.weights is not None:
             return balanced_by_load(cluster, read_loads(members), claims, self.weights)
-        return balanced(cluster, members, claims)
+        return prefer_copies(balanced(cluster, members, claims), cluster, members, claims)
 
     def note_loads(self, report: LoadReport) -> None:
         """Remember what to tell the leader's assignor with the next user data."""

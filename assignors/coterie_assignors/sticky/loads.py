@@ -8,6 +8,7 @@ from typing import Final
 from coterie_assignors.base import Claim, Cluster, MemberInfo, Partitions, in_kafka_order
 from coterie_assignors.ownership import UNOWNED, resolve_claims
 from coterie_assignors.sticky.balance import balanced, by_member
+from coterie_assignors.sticky.interchange import prefer_copies
 from coterie_assignors.sticky.pools import Pool, make_pools
 from coterie_assignors.sticky.weighing import Cargo, weigh
 from coterie_assignors.sticky.weighted import WeightedPlan
@@ -30,7 +31,7 @@ def balanced_by_load(
     pools = _make_pools(order, cluster, claims)
     cargo = weigh(order, pools, cluster, weights)
     if cargo is None:
-        return balanced(cluster, members, claims)
+        return prefer_copies(balanced(cluster, members, claims), cluster, members, claims)
     _plan(order, pools, cluster, cargo, weights)
     start = 0
     for pool in pools:

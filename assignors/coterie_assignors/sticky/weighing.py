@@ -14,6 +14,7 @@ from math import fsum
 from typing import Final
 
 from coterie_assignors.base import Cluster, MemberInfo
+from coterie_assignors.copies import Copies
 from coterie_assignors.ownership import UNOWNED
 from coterie_assignors.sticky.pools import Pool
 from coterie_assignors.weights import Weights
@@ -53,6 +54,8 @@ class Cargo:
     owners: list[int] = field(default_factory=list)
     #: The members that should not get a partition, because they refused it or have just lost it.
     barred: dict[int, set[int]] = field(default_factory=dict)
+    #: The members that have a copy of a partition's state, where members tell of any.
+    copies: dict[int, set[int]] = field(default_factory=dict)
     #: Whether partitions are on their way from one member to another one.
     is_handing_over: bool = False
 
@@ -74,6 +77,7 @@ def weigh(
         return None
     cargo.weights = [max(_LEAST, round(load / mean * MEAN)) for load in loads]
     _bar_and_free(cargo, order, pools, cluster, left)
+    cargo.copies = _copies(order, pairs)
     cargo.kinds = list(_kinds(order, cargo.owners, pairs, weights.rest_ms))
     return cargo
 
@@ -171,6 +175,17 @@ def _bar_and_free(
             if cargo.owners[position] in refusers and not refusers.issuperset(pool.members):
                 cargo.owners[position] = UNOWNED
             position += 1
+
+
+def _copies(order: Sequence[MemberInfo], pairs: Sequence[_Pair]) -> dict[int, set[int]]:
+    if all(member.warm is None for member in order):
+        return {}
+    copies = Copies(order)
+    return {
+        position: {member for each in copies.lags[pair] for member in copies.members_of[each]}
+        for position, pair in enumerate(pairs)
+        if pair in copies.lags
+    }
 
 
 def _kinds(

@@ -8,7 +8,8 @@
 
 While partitions are on their way from one member to another, the third step waits: their owners
 have given them up, and what was decided then is carried out first.  A partition does not go back to
-a member that it has just left, as long as another one can have it.
+a member that it has just left, as long as another one can have it.  Where members keep copies of
+the partitions' state, what a taker has a copy of moves first: it may have been on its way to it.
 
 Each step of the second and third kind makes the higher one of two loads lower, so they come to an
 end.  All is decided by what members told when they joined; there is no clock here.
@@ -35,6 +36,9 @@ __all__ = ["WeightedPlan"]
 #: How many of the members with the lowest, or highest, loads are tried for a move.
 _TRIES: Final = 3
 
+#: In exchanges, copies of what is exchanged do not count.
+_COLD: Final = True
+
 #: An exchange moves two partitions, so it has to gain more than this part of the tolerance.
 _EXCHANGE_GAIN: Final = 4
 
@@ -43,6 +47,8 @@ _EXCHANGE_GAIN: Final = 4
 class _Move:
     """A change that makes two loads more even; those that sort first are better."""
 
+    #: Whether the taker has no copy of the partition's state.
+    is_cold: bool
     #: The higher one of the two loads after it, or the goal if that is higher.
     score: int
     #: How many partitions it takes from their owners.
@@ -142,10 +148,24 @@ class WeightedPlan:
             welcome = self._lowest.firsts(pool, lambda each: self._accepts(each, position), 1)
             if welcome:
                 return welcome[0]
-        near = self._nearby(position, self._goal)
+        near = self._with_copy(position)
+        if near is None:
+            near = self._nearby(position, self._goal)
         first = self._lowest.first(pool) if near is None else near
         assert first is not None  # a pool has subscribers
         return first
+
+    def _with_copy(self, position: int) -> int | None:
+        """The member with a copy of the partition's state that has the lowest load, and room."""
+        weight, pool = self._cargo.weights[position], self._cargo.pools[position]
+        able = [
+            member
+            for member in self._cargo.copies.get(position, ())
+            if pool in self._pools_of[member]
+            and self._loads[member] + weight <= self._goal(member)
+            and self._accepts(member, position)
+        ]
+        return min(able, key=lambda member: (self._loads[member], member), default=None)
 
     def _nearby(self, position: int, most: Callable[[int], float]) -> int | None:
         """The member in a rack of the partition that has the lowest load, if it has room."""
@@ -234,12 +254,17 @@ class WeightedPlan:
         def accept(position: int) -> bool:
             return self._accepts(taker, position)
 
-        for kind in kinds:
-            for weight, position in self._shelves.near(giver, pool, kind, ideal, accept):
-                if weight < high - low:
-                    score = max(goal, high - weight, low + weight)
-                    off = abs(weight - ideal)
-                    yield _Move(score, int(kind != Kind.FREE), off, giver, taker, position)
+        def has_copy(position: int) -> bool:
+            return accept(position) and taker in self._cargo.copies.get(position, ())
+
+        for is_cold in (False, True) if self._cargo.copies else (True,):
+            chosen = accept if is_cold else has_copy
+            for kind in kinds:
+                for weight, position in self._shelves.near(giver, pool, kind, ideal, chosen):
+                    if weight < high - low:
+                        score, off = max(goal, high - weight, low + weight), abs(weight - ideal)
+                        cost = int(kind != Kind.FREE)
+                        yield _Move(is_cold, score, cost, off, giver, taker, position)
 
     def _exchanges(
         self, giver: int, taker: int, pool: int, kinds: Collection[Kind]
@@ -265,13 +290,14 @@ class WeightedPlan:
                         cost = (kind != Kind.FREE) + (back_kind != Kind.FREE)
                         if high - score > least_gain and cost <= self._moves_left:
                             off = abs(heavy - light - ideal)
-                            yield _Move(score, cost, off, giver, taker, given, back)
+                            pair = (giver, taker, given, back)
+                            yield _Move(_COLD, score, cost, off, *pair)
 
     def _carry_out(self, move: _Move) -> None:
         taker = move.taker
         if move.back != UNOWNED:
             self._place_at(move.back, move.giver)
-        elif self._racks.of(move.position):
+        elif move.is_cold and self._racks.of(move.position):
             near = self._nearby(move.position, lambda member: max(self._goal(member), move.score))
             taker = taker if near is None or near == move.giver else near
         self._place_at(move.position, taker)

@@ -16,6 +16,7 @@ from coterie_server.security import (
     ScramCredential,
     ScramMechanism,
 )
+from coterie_server.security.java_text import trimmed
 from coterie_server.security.sasl import made_of_password
 
 if TYPE_CHECKING:
@@ -82,8 +83,8 @@ def first_users(source: str, text: str) -> list[FirstUser]:
 
 
 def _first_users(source: str, text: str) -> Iterator[FirstUser]:
-    for number, line in enumerate(text.splitlines(), 1):
-        written = line.strip()
+    for number, line in enumerate(text.split("\n"), 1):
+        written = trimmed(line)
         if not written or written.startswith("#"):
             continue
         where = f"{source}, line {number}"
@@ -96,7 +97,7 @@ def _first_users(source: str, text: str) -> Iterator[FirstUser]:
             raise SettingsError(
                 f"{where}: expected NAME:PASSWORD, or SCRAM-SHA-512=[name=NAME,password=PASSWORD]"
             )
-        yield FirstUser(name.strip(), tuple(ScramMechanism), password)
+        yield FirstUser(trimmed(name), tuple(ScramMechanism), password)
 
 
 def _scram_user(where: str, scram: re.Match[str]) -> FirstUser:
@@ -115,7 +116,7 @@ def _scram_user(where: str, scram: re.Match[str]) -> FirstUser:
     if salted is not None and (salt is None or "iterations" not in parts):
         raise SettingsError(f"{where}: a saltedpassword needs its salt and iterations")
     return FirstUser(
-        name.strip(),
+        trimmed(name),
         (_MECHANISMS[scram["mechanism"]],),
         parts.get("password", ""),
         _iterations(where, parts.get("iterations")),

@@ -91,6 +91,8 @@ class _Entry(NamedTuple):
     host: str
     operation: Operation
     permission: Permission
+    #: The host as the ACL has it: another ACL may have the same one in other words.
+    written: str
 
 
 #: The entries of a pattern, by principal.
@@ -176,7 +178,8 @@ class Acls:
 
 
 def _entry_of(acl: Acl) -> _Entry:
-    return _Entry(canonical_address(acl.host) or acl.host, acl.operation, acl.permission)
+    host = canonical_address(acl.host) or acl.host
+    return _Entry(host, acl.operation, acl.permission, acl.host)
 
 
 @final

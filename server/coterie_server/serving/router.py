@@ -11,6 +11,7 @@ from coterie_server.serving import discovery
 from coterie_server.serving.client_quotas import describe_quotas
 from coterie_server.serving.context import call_soon
 from coterie_server.serving.fan_out import ask_all, divide
+from coterie_server.serving.unheard_topics import UnheardTopics
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,6 +43,7 @@ class Router:
         self._directory = directory
         self._http = http
         self._look_soon = look_soon
+        self._unheard = UnheardTopics(topics.copy, self._to_group)
         self.routes: dict[type[Any], Callable[[Exchange], None]] = {
             m.AlterUserScramCredentialsRequest: topics.handle,
             m.ApiVersionsRequest: self._tell_versions,
@@ -63,7 +65,7 @@ class Router:
             m.ListGroupsRequest: self._list_groups,
             m.ListOffsetsRequest: topics.handle,
             m.MetadataRequest: topics.handle,
-            m.OffsetCommitRequest: self._to_group,
+            m.OffsetCommitRequest: self._unheard.take,
             m.OffsetDeleteRequest: self._to_group,
             m.OffsetFetchRequest: lambda e: (
                 self._to_several(e) if e.message.groups else self._to_group(e)
@@ -80,6 +82,7 @@ class Router:
         """Answer who waits, and end what is under way."""
         if self._access_control is not None:
             self._access_control.close()
+        self._unheard.close()
         await self.topics.close()
 
     def group_shard(self, group_id: str) -> GroupShard:

@@ -53,7 +53,8 @@ class TopicCopy:
         self._ends = context.ends
         self._access = context.access
         self._make = make
-        self._counts = counts
+        #: How many partitions each topic has, as far as this node knows.
+        self.counts = counts
         self._own = own
         self._groups = groups
         #: The copy; None before the first reading.
@@ -65,6 +66,11 @@ class TopicCopy:
         #: The reading that has not begun yet.
         self._next: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def may_be_behind(self) -> bool:
+        """Whether another node may have told of topics that this one has not heard of."""
+        return not self._own.may_answer
 
     def close(self) -> None:
         """Read no more."""
@@ -116,7 +122,7 @@ class TopicCopy:
             )
             return
         self._access.read(copy.rights)
-        changes = self._counts.read(copy.topics)
+        changes = self.counts.read(copy.topics)
         for change in changes:
             if change.change == "deleted":
                 self._ends.forget(change.topic)

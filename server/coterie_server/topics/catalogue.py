@@ -41,6 +41,7 @@ from coterie_server.topics.records import TopicRow
 from coterie_server.topics.step import Nodes, OneNode, Request, Step, TopicConfig, TopicIds
 from coterie_server.topics.topic_table import MetadataPartitions, TopicTable
 from coterie_server.topics.user_requests import alter_users, describe_users
+from coterie_server.topics.work import Work
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,16 +50,14 @@ if TYPE_CHECKING:
     from coterie_server.security.records import Credentials
     from coterie_server.step import Outcome
     from coterie_server.topics.records import Record, Row
+    from coterie_server.turns import Making
 
 __all__ = ["Catalogue", "TopicRefusal"]
 
 #: Each returns the response, or `Later` or `HangUp` in its place.
 _RULES: Final[dict[type[Any], Callable[[Step, Request], Any]]] = {
-    AlterUserScramCredentialsRequest: alter_users,
-    CreateAclsRequest: create_acls,
     CreatePartitionsRequest: create_partitions,
     CreateTopicsRequest: create_topics,
-    DeleteAclsRequest: delete_acls,
     DeleteTopicsRequest: delete_topics,
     DescribeAclsRequest: describe_acls,
     DescribeUserScramCredentialsRequest: describe_users,
@@ -66,6 +65,13 @@ _RULES: Final[dict[type[Any], Callable[[Step, Request], Any]]] = {
     ListOffsetsRequest: list_offsets,
     MetadataRequest: metadata,
     ProduceRequest: produce,
+}
+
+#: Those of requests that may change very many rows.
+_IN_STEPS: Final[dict[type[Any], Callable[[Step, Request], Making[Any]]]] = {
+    AlterUserScramCredentialsRequest: alter_users,
+    CreateAclsRequest: create_acls,
+    DeleteAclsRequest: delete_acls,
 }
 
 
@@ -90,6 +96,8 @@ class Catalogue:
         #: The ACLs and users, to be shown and not to be changed.
         self.rights = Rights()
         self._metadata_partitions = MetadataPartitions()
+        #: A request about rights that takes further steps; until then, no other may be handled.
+        self.unfinished: Work | None = None
         #: The nodes that clients are told of.
         self.nodes: Nodes = nodes or OneNode(config.node_id)
 
@@ -128,8 +136,13 @@ class Catalogue:
         self._config = replace(self._config, auto_create=False)
 
     def handle(self, request: Request, now_ms: int) -> Outcome[Record]:
-        """Take a request; its reply is in the outcome."""
+        """Take a request; its reply is in the outcome, unless the request is `unfinished`."""
         step = self._step(now_ms)
+        if (rule := _IN_STEPS.get(type(request.message))) is not None:
+            work = Work(step, request, rule(step, request))
+            outcome = work.go_on(now_ms)
+            self.unfinished = None if work.is_over else work
+            return outcome
         step.reply(request, _RULES[type(request.message)](step, request))
         return step.outcome
 

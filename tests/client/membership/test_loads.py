@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import exp
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,6 +17,11 @@ from coterie_protocol.loads import Load, LoadReport
 T0, T1, T2 = ("t", 0), ("t", 1), ("t", 2)
 
 MINUTE = 60_000
+
+
+def about(load: float) -> Any:
+    """A load as good as this one."""
+    return pytest.approx(load)
 
 
 def weighted(rest: float = 300.0) -> Loads:
@@ -78,7 +84,7 @@ def test_partitions_are_told_with_their_loads_and_ages() -> None:
     loads.assigned({T0, T1}, 0)
     loads.add(T0, 4.0, 0)
     assert loads.report(2 * MINUTE) == LoadReport(
-        {T0: Load(pytest.approx(4.0), 2 * MINUTE), T1: Load(None, 2 * MINUTE)}
+        {T0: Load(about(4.0), 2 * MINUTE), T1: Load(None, 2 * MINUTE)}
     )
 
 
@@ -88,7 +94,7 @@ def test_partition_that_stays_keeps_its_age_and_load() -> None:
     loads.add(T0, 4.0, 0)
     loads.assigned({T0, T1}, MINUTE)
     owned = loads.report(2 * MINUTE).owned
-    assert owned[T0] == Load(pytest.approx(4.0), 2 * MINUTE)
+    assert owned[T0] == Load(about(4.0), 2 * MINUTE)
     assert owned[T1] == Load(None, MINUTE)
 
 
@@ -97,7 +103,7 @@ def test_partition_that_left_is_told_until_it_has_rested() -> None:
     loads.assigned({T0}, 0)
     loads.add(T0, 4.0, 0)
     loads.assigned(set(), 2 * MINUTE)
-    assert loads.report(4 * MINUTE) == LoadReport({}, {T0: Load(pytest.approx(4.0), 2 * MINUTE)})
+    assert loads.report(4 * MINUTE) == LoadReport({}, {T0: Load(about(4.0), 2 * MINUTE)})
     assert loads.report(5 * MINUTE) == LoadReport()
 
 

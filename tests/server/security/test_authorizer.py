@@ -231,6 +231,15 @@ def test_an_address_may_be_written_in_any_way(written: str, host: str) -> None:
     assert not authorizer.allows(ANN, "/10.0.0.9", Operation.READ, ResourceType.GROUP, "g")
 
 
+def test_acls_for_one_address_in_different_words_are_deleted_one_by_one() -> None:
+    written = ("10.0.0.1", "::ffff:10.0.0.1")
+    authorizer = authorizer_with(*(acl(Operation.READ, host=each) for each in written))
+    for each, is_left in zip(written, (True, False), strict=True):
+        authorizer.discard(acl(Operation.READ, host=each))
+        assert authorizer.allows(ANN, HERE, Operation.READ, ResourceType.GROUP, "g") is is_left
+    assert len(authorizer.acls) == 0
+
+
 def test_all_operations_make_the_fields_that_kafka_tells_without_an_authorizer() -> None:
     authorizer = authorizer_with(allow_if_no_acl=True)
     fields = {kind: authorizer.operations(ANN, HERE, kind, "x") for kind in OPERATIONS}
