@@ -161,14 +161,18 @@ def test_load_of_a_partition_on_its_way_is_known_from_who_had_it() -> None:
     assert share(members, 6)["b"] == {1, 2, 3}
 
 
-def test_idle_partitions_are_spread_as_well() -> None:
-    members = {
-        name: replace(info, topics=("t", "idle"))
-        for name, info in group(telling("a", {0: 100.0}), telling("b", {1: 100.0})).items()
-    }
-    assignor = CooperativeStickyAssignor(Weights(topics={"idle": 1e-9}))
-    given = assignor.assign(Cluster({"t": 2, "idle": 40}), members)
-    assert loads(given) == {"a": 21, "b": 21}
+def test_idle_partitions_are_spread_by_number_as_far_as_loads_allow() -> None:
+    def idle(busy: float) -> dict[str, int]:
+        members = {
+            name: replace(info, topics=("t", "idle"))
+            for name, info in group(telling("a", {0: 100.0}), telling("b", {1: busy})).items()
+        }
+        assignor = CooperativeStickyAssignor(Weights(topics={"idle": 1e-9}))
+        return loads(assignor.assign(Cluster({"t": 2, "idle": 40}), members))
+
+    assert idle(100.0) == {"a": 21, "b": 21}
+    assert idle(90.0) == {"a": 21, "b": 21}
+    assert idle(50.0) == {"a": 1, "b": 41}
 
 
 # What moves
@@ -313,6 +317,37 @@ def test_members_share_only_what_they_subscribe_to() -> None:
     assignor = CooperativeStickyAssignor(Weights(tolerance=0.1, max_moves=10))
     given = assignor.assign(Cluster({"t": 6, "u": 4}), members)
     assert sorted(loads(given).values()) == [3, 3, 4]
+
+
+def telling_of(name: str, topics: list[str], told: Mapping[Pair, float]) -> MemberInfo:
+    """A member of a group with several topics, that tells loads."""
+    loads = {pair: Load(load, OLD_MS) for pair, load in told.items()}
+    return replace(member(name, topics, told, 1), loads=LoadReport(loads))
+
+
+def test_mean_is_that_of_members_that_share_topics() -> None:
+    members = group(
+        telling_of("a", ["t"], {("t", 0): 100.0}),
+        telling_of("b", ["t"], {("t", 1): 100.0}),
+        telling_of("c", ["u"], {("u", n): 1.0 for n in range(5)}),
+        telling_of("d", ["u"], {("u", 5): 1.0}),
+    )
+    given = CooperativeStickyAssignor(Weights(max_moves=9)).assign(
+        Cluster({"t": 2, "u": 6}), members
+    )
+    assert loads(given) == {"a": 1, "b": 1, "c": 3, "d": 3}
+
+
+def test_mean_that_is_out_of_reach_makes_nothing_move_between_equals() -> None:
+    """The others are above the mean for good, as they can't give `a` anything."""
+    light = {("u", n): 0.1 for n in range(3)}
+    members = group(
+        telling_of("a", ["t"], {("t", 0): 1.0}),
+        telling_of("b", ["t", "u"], {("u", n): 1.0 for n in range(10, 20)} | light),
+        telling_of("c", ["u"], {("u", n): 1.0 for n in (*range(3, 10), 20, 21, 22)}),
+    )
+    given = CooperativeStickyAssignor(Weights()).assign(Cluster({"t": 1, "u": 23}), members)
+    assert moved(members, given) == 0
 
 
 def test_partitions_are_near_their_members_where_loads_allow_it() -> None:

@@ -20,12 +20,12 @@ from coterie_assignors.sticky.pools import Pool
 from coterie_assignors.weights import Weights
 from coterie_protocol.consumer import flatten
 
-__all__ = ["MEAN", "Cargo", "Kind", "weigh"]
+__all__ = ["LEAST", "Cargo", "Kind", "weigh"]
 
 #: What the partitions weigh on average.
-MEAN: Final = 2**20
-#: What each weighs at least: one that does nothing costs something, too, so that those are spread.
-_LEAST: Final = MEAN // 100
+_MEAN: Final = 2**20
+#: What each weighs at least: one that does nothing now may do something tomorrow.
+LEAST: Final = _MEAN // 100
 
 _Pair = tuple[str, int]
 
@@ -75,7 +75,7 @@ def weigh(
     mean = fsum(loads) / len(loads) if loads else 0.0
     if not mean or not (weights.topics or any(load is not None for load in known)):
         return None
-    cargo.weights = [max(_LEAST, round(load / mean * MEAN)) for load in loads]
+    cargo.weights = [max(LEAST, round(load / mean * _MEAN)) for load in loads]
     _bar_and_free(cargo, order, pools, cluster, left)
     cargo.copies = _copies(order, pairs)
     cargo.kinds = list(_kinds(order, cargo.owners, pairs, weights.rest_ms))
@@ -166,7 +166,7 @@ def _bar_and_free(
     position = 0
     for pool in pools:
         for pair in _pairs_of(pool, cluster):
-            losers = {index for _, index, _ in left.get(pair, ())} - {cargo.owners[position]}
+            losers = {index for _, index, _ in left.get(pair, ())}
             refusers = refused.get(pair, set())
             if losers or refusers:
                 cargo.barred[position] = losers | refusers

@@ -1,6 +1,7 @@
 """Balancing loads instead of numbers, with few moves and none to and fro.
 
-1. What has no owner goes to the members with the lowest loads, the heaviest first.
+1. What has no owner goes to the members with the lowest loads, the heaviest first; what does next
+   to nothing is spread by number, as far as loads allow.
 2. A member that owns nothing takes its share from those with the highest loads, whatever rests.
 3. A member whose load is above the mean by more than the tolerance gives partitions away, or
    exchanges a heavy one for a lighter one, until it is within half the tolerance.  Only partitions
@@ -28,7 +29,7 @@ from coterie_assignors.ownership import UNOWNED
 from coterie_assignors.sticky.pools import Pool
 from coterie_assignors.sticky.rankings import Ranking
 from coterie_assignors.sticky.shelves import Shelves
-from coterie_assignors.sticky.weighing import Cargo, Kind
+from coterie_assignors.sticky.weighing import LEAST, Cargo, Kind
 from coterie_assignors.weights import Weights
 
 __all__ = ["WeightedPlan"]
@@ -89,6 +90,7 @@ class WeightedPlan:
         self._means = _mean_loads(pools, cargo, members)
         by_pool = {index: pool.members for index, pool in enumerate(pools)}
         self._lowest = Ranking(self._loads, self._counts, by_pool)
+        self._fewest = Ranking(self._counts, self._loads, by_pool)
         self._highest = Ranking(self._loads, self._counts, by_pool, highest_first=True)
         self._racks = _Racks(order, pools, cluster)
         self._lowest_near = Ranking(self._loads, self._counts, self._racks.members)
@@ -124,8 +126,8 @@ class WeightedPlan:
             self._shelves.take(before, position)
             self._loads[before] -= weight
             self._counts[before] -= 1
-            self._lowest.overtook(before)
-            self._lowest_near.overtook(before)
+            for ranking in (self._lowest, self._lowest_near, self._fewest):
+                ranking.overtook(before)
         self._cargo.owners[position] = member
         self._loads[member] += weight
         self._counts[member] += 1
@@ -151,19 +153,25 @@ class WeightedPlan:
         near = self._with_copy(position)
         if near is None:
             near = self._nearby(position, self._goal)
+        if near is None and self._cargo.weights[position] == LEAST:
+            fewest = self._fewest.first(pool)
+            near = fewest if fewest is not None and self._has_room(fewest, position) else None
         first = self._lowest.first(pool) if near is None else near
         assert first is not None  # a pool has subscribers
         return first
 
+    def _has_room(self, member: int, position: int) -> bool:
+        """Whether a member may get a partition, and stays within its goal with it."""
+        load = self._loads[member] + self._cargo.weights[position]
+        return load <= self._goal(member) and self._accepts(member, position)
+
     def _with_copy(self, position: int) -> int | None:
         """The member with a copy of the partition's state that has the lowest load, and room."""
-        weight, pool = self._cargo.weights[position], self._cargo.pools[position]
+        pool = self._cargo.pools[position]
         able = [
             member
             for member in self._cargo.copies.get(position, ())
-            if pool in self._pools_of[member]
-            and self._loads[member] + weight <= self._goal(member)
-            and self._accepts(member, position)
+            if pool in self._pools_of[member] and self._has_room(member, position)
         ]
         return min(able, key=lambda member: (self._loads[member], member), default=None)
 
