@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -22,6 +23,7 @@ from coterie_assignors.outlook import later
 from coterie_protocol.consumer import flatten, group_by_topic
 from coterie_protocol.loads import Load, LoadReport, join_load_report
 from tests.assignors.world import Pair, assert_valid, everything, having, loads, member, moved
+from tests.support.profiles import examples
 
 TOPICS = ["t0", "t1", "t2"]
 OLD_MS = 10**9
@@ -74,7 +76,7 @@ def groups(
     return topics, members
 
 
-def settled(**options: bool) -> st.SearchStrategy[Group]:
+def settled(**options: Any) -> st.SearchStrategy[Group]:
     """Groups in which all partitions have rested, and every member has one."""
 
     def complete(drawn: Group) -> Group:
@@ -90,7 +92,7 @@ def settled(**options: bool) -> st.SearchStrategy[Group]:
             members[name] = replace(info, owned=both, loads=told, generation=1)
         return topics, members
 
-    drawn = groups(equal=True, disputes=False, stock=False, ages=st.just(OLD_MS), **options)  # type: ignore[arg-type]
+    drawn = groups(equal=True, disputes=False, stock=False, ages=st.just(OLD_MS), **options)
     return drawn.map(complete).filter(lambda each: all(m.owned for m in each[1].values()))
 
 
@@ -243,6 +245,28 @@ def test_highest_load_gets_lower_or_nothing_moves(group: Group, tolerance: float
         assert moved(members, given) == 0
     # What weighs nothing counts for a hundredth of the mean here, so that it is spread.
     assert max(after.values()) <= max(before.values()) + 0.01 * sum(loads.values()) + 1e-9
+
+
+@given(group=settled(values=POSITIVE), tolerance=st.sampled_from([0.1, 0.3]))
+@examples(200)
+def test_members_above_the_limit_have_nothing_to_give_that_would_help(
+    group: Group, tolerance: float
+) -> None:
+    topics, members = group
+    loads = told(members)
+    given = assign(topics, members, tolerance=tolerance, max_moves=999)
+    after = totals(given, loads)
+    mean = sum(after.values()) / len(after)
+    for giver, high in after.items():
+        if high <= mean * (1 + tolerance) * 1.001:
+            continue
+        for taker, low in after.items():
+            if high <= low * (1 + tolerance) * 1.001 or taker == giver:
+                continue
+            # What weighs very little counts for a hundredth of the mean of all partitions.
+            least = 0.011 * sum(loads.values()) / len(loads)
+            lightest = min(max(least, loads[pair]) for pair in flatten(given[giver]))
+            assert low + lightest >= high - least * len(loads)
 
 
 @given(group=settled(), tolerance=st.sampled_from([0.1, 0.3]))

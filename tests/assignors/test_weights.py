@@ -338,6 +338,30 @@ def test_mean_is_that_of_members_that_share_topics() -> None:
     assert loads(given) == {"a": 1, "b": 1, "c": 3, "d": 3}
 
 
+def test_other_members_do_not_lower_the_mean() -> None:
+    """Here `a` is within the tolerance of those that it shares a topic with."""
+    members = group(
+        telling_of("a", ["t"], {("t", n): 0.23 for n in range(5)}),
+        telling_of("b", ["t"], {("t", 5): 0.95}),
+        telling_of("c", ["t"], {("t", 6): 0.9}),
+        telling_of("d", ["u"], {("u", 0): 0.1}),
+    )
+    given = CooperativeStickyAssignor(Weights()).assign(Cluster({"t": 7, "u": 1}), members)
+    assert moved(members, given) == 0
+
+
+def test_newcomer_takes_from_who_has_most_after_what_had_no_owner_was_placed() -> None:
+    members = group(
+        telling_of("a", ["t"], {("t", n): 1.0 for n in range(4)}),
+        telling_of("b", ["t", "u"], {("t", n): 1.0 for n in range(4, 7)}),
+        telling_of("c", ["t"], {}),
+    )
+    assignor = CooperativeStickyAssignor(Weights(topics={"u": 5}))
+    given = assignor.assign(Cluster({"t": 7, "u": 1}), members)
+    assert numbers(given["a"]) == {0, 1, 2, 3}
+    assert numbers(given["c"]) == {4, 5, 6}
+
+
 def test_mean_that_is_out_of_reach_makes_nothing_move_between_equals() -> None:
     """The others are above the mean for good, as they can't give `a` anything."""
     light = {("u", n): 0.1 for n in range(3)}
