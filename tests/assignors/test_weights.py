@@ -351,15 +351,17 @@ def test_other_members_do_not_lower_the_mean() -> None:
 
 
 def test_newcomer_takes_from_who_has_most_after_what_had_no_owner_was_placed() -> None:
+    others = [
+        telling_of(f"a{n}", ["t"], {("t", 4 * n + i): 1.0 for i in range(4)}) for n in range(5)
+    ]
     members = group(
-        telling_of("a", ["t"], {("t", n): 1.0 for n in range(4)}),
-        telling_of("b", ["t", "u"], {("t", n): 1.0 for n in range(4, 7)}),
+        *others,
+        telling_of("b", ["t", "u"], {("t", n): 1.0 for n in range(20, 23)}),
         telling_of("c", ["t"], {}),
     )
     assignor = CooperativeStickyAssignor(Weights(topics={"u": 5}))
-    given = assignor.assign(Cluster({"t": 7, "u": 1}), members)
-    assert numbers(given["a"]) == {0, 1, 2, 3}
-    assert numbers(given["c"]) == {4, 5, 6}
+    given = assignor.assign(Cluster({"t": 23, "u": 1}), members)
+    assert numbers(given["c"]) == {20, 21, 22}
 
 
 def test_mean_that_is_out_of_reach_makes_nothing_move_between_equals() -> None:
