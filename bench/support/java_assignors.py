@@ -17,7 +17,12 @@ from tests.interop.java_tools import java_source_command
 __all__ = ["JavaAssignors"]
 
 #: Instead of the tests' options: the optimizing compiler, and memory for large groups.
-_OPTIONS: Final = ("-XX:TieredStopAtLevel=4", "-Xmx3g")
+#: And no warnings, which take time to write.
+_OPTIONS: Final = (
+    "-XX:TieredStopAtLevel=4",
+    "-Xmx3g",
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
+)
 #: How long each new question is repeated before the first measurement.
 _WARM_UP_MS: Final = 700.0
 #: An answer that takes longer than this, warming up included, is given up.

@@ -37,6 +37,10 @@ def group_view(group: GroupDescription) -> dict[str, Any]:
 
 def member_views(group: GroupDescription) -> list[dict[str, Any]]:
     """A group's members."""
+    targets: dict[str, set[TopicPartition]] = {}
+    for each in group.members:
+        for partition, member_id in (each.orders.targets if each.orders else {}).items():
+            targets.setdefault(member_id, set()).add(partition)
     return [
         {
             "member": member.member_id,
@@ -47,6 +51,7 @@ def member_views(group: GroupDescription) -> list[dict[str, Any]]:
             "topics": member.topics,
             "owned": None if member.partitions is None else _by_topic(member.partitions),
             **_warm_view(member),
+            "targets": _by_topic(targets[member.member_id]) if member.member_id in targets else {},
         }
         for member in sorted(group.members, key=lambda each: each.member_id)
     ]

@@ -18,7 +18,7 @@ from coterie_cli.node_http import Access, NoAnswerError, RefusedError, ask, path
 from coterie_cli.output import count_of, printable, reader_is_gone, table_lines, time_text
 from coterie_cli.rebalances import Record, explain
 from coterie_cli.views import host_text
-from coterie_cli.work_text import clock_text, work_text
+from coterie_cli.work_text import clock_text, moves, work_text
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -191,6 +191,8 @@ def picture(found: Record, now_ms: int, silence: str = "") -> RenderableType:
     waiting = found["awaiting"]
     if waiting and waiting["members"]:
         parts.append(Text(printable(f"waits for {', '.join(waiting['members'])}"), style="yellow"))
+    if still_to_move := moves(found["members"]):
+        parts.append(Text(printable(f"still to move: {still_to_move}"), style="yellow"))
     if found.get("next_probing_ms") is not None:
         looks = f"looks again at {clock_text(found['next_probing_ms'])} whether copies caught up"
         parts.append(Text(looks, style="yellow"))
@@ -281,6 +283,8 @@ def _summary(found: Record) -> str:
     waiting = found["awaiting"]
     if waiting and waiting["members"]:
         parts.append(f"waits for {', '.join(waiting['members'])}")
+    if still_to_move := moves(members):
+        parts.append(f"still to move: {still_to_move}")
     return "  ".join(parts)
 
 

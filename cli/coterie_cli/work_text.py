@@ -7,7 +7,7 @@ from typing import Any
 
 from coterie_cli.output import time_text
 
-__all__ = ["absences", "clock_text", "work_text"]
+__all__ = ["absences", "clock_text", "moves", "work_text"]
 
 #: How many copies that are being made a line names, with how far behind each is.
 _NAMED_MAX = 5
@@ -34,11 +34,38 @@ def _parts(member: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _warming(member: Mapping[str, Any]) -> Iterator[str]:
-    lags = member.get("lags") or {}
     for topic, numbers in sorted((member.get("warming") or {}).items()):
         for number in sorted(numbers):
-            lag = lags.get(topic, {}).get(str(number))
-            yield f"{topic}-{number}" + ("" if lag is None else f" ({lag:,} behind)")
+            yield f"{topic}-{number}{_behind(member, topic, number)}"
+
+
+def moves(members: Iterable[Mapping[str, Any]]) -> str:
+    """The partitions that are to go to others, such as `jobs-5 from w1 to w2 (7 behind)`."""
+    found = list(members)
+    owners = {
+        (topic, number): member
+        for member in found
+        for topic, numbers in (member["owned"] or {}).items()
+        for number in numbers
+    }
+    told = [
+        f"{topic}-{number} from {_name(owners.get((topic, number)))} to {_name(member)}"
+        + _behind(member, topic, number)
+        for member in found
+        for topic, numbers in sorted((member.get("targets") or {}).items())
+        for number in sorted(numbers)
+    ]
+    left = len(told) - _NAMED_MAX
+    return ", ".join(told[:_NAMED_MAX]) + (f" and {left} more" if left > 0 else "")
+
+
+def _behind(member: Mapping[str, Any], topic: str, number: int) -> str:
+    lag = ((member.get("lags") or {}).get(topic) or {}).get(str(number))
+    return "" if lag is None else f" ({lag:,} behind)"
+
+
+def _name(member: Mapping[str, Any] | None) -> str:
+    return "no member" if member is None else str(member["instance"] or member["member"])
 
 
 def _brief(partitions: _ByTopic) -> str:

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import NoReturn, Protocol
 
 from coterie_client.errors import GroupMisuseError
 from coterie_client.membership import Position, Role
-from coterie_client.partition import Keeper, checked_lag
+from coterie_client.partition import checked_lag
 from coterie_client.wire.addresses import TopicPartition
 
 __all__ = ["Standby", "StandbyKeeper"]
 
 
-class StandbyKeeper(Keeper, Protocol):
+class StandbyKeeper(Protocol):
     """Keeps offsets, and knows what is kept up to date."""
+
+    def fetch(self, partition: TopicPartition) -> Awaitable[Position | None]:
+        """Fetch the committed offset."""
+        ...
+
+    def note_lag(self, partition: TopicPartition, lag: int) -> None:
+        """Note how far behind a partition's state is; negative if that is not known any more."""
+        ...
 
     def holds(self, partition: TopicPartition) -> bool:
         """Whether the partition's state is to be kept up to date here."""

@@ -9,7 +9,7 @@ import pytest
 from coterie_cli.commands.groups import print_members
 from coterie_cli.output import time_text
 from coterie_cli.rebalances import explain
-from coterie_cli.work_text import absences, work_text
+from coterie_cli.work_text import absences, moves, work_text
 from coterie_client.admin import GroupDescription, MemberDescription
 from coterie_client.wire.addresses import NodeAddress
 from coterie_protocol.streams.reading import Orders
@@ -49,6 +49,15 @@ def test_each_member_that_is_away_has_a_sentence() -> None:
         f"h is away since {since}; its place is kept until {until}.",
         f"i is away since {since}; its place is kept until {until}, and t[0-2,5] with it.",
     ]
+
+
+def test_moves_name_owner_and_target() -> None:
+    owner = member(member="a", instance=None, targets={})
+    heir = member(instance="i", owned={}, targets={"t": [2, 9]}, lags={"t": {"2": 12_345}})
+    assert moves([owner, heir]) == "t-2 from a to i (12,345 behind), t-9 from no member to i"
+    assert moves([owner]) == ""
+    many = member(targets={"t": list(range(9))})
+    assert moves([many]).endswith("t-4 from no member to i and 4 more")
 
 
 def test_moves_that_wait_are_explained() -> None:
@@ -95,7 +104,9 @@ def test_description_says_since_when_a_member_is_away(capsys: pytest.CaptureFixt
 
 
 def test_description_has_copies(capsys: pytest.CaptureFixture[str]) -> None:
-    orders = Orders(frozenset({("t", 1)}), frozenset({("t", 2)}))
+    targets = {("t", 0): "elsewhere", ("t", 2): "m-1"}
+    orders = Orders(frozenset({("t", 1)}), frozenset({("t", 2)}), targets)
     print_members(described(orders=orders, lags={("t", 2): 12_000}))
-    row = capsys.readouterr().out.splitlines()[1]
+    _, row, _, still = capsys.readouterr().out.splitlines()
+    assert still == "Still to move: t-2 from no member to one (12,000 behind)."
     assert row.endswith("t[0]; standby t[1]; warming up t-2 (12,000 behind)")

@@ -92,11 +92,11 @@ class _Search:
         """Move a standby without a copy at once; return what else is to be copied first."""
         if self._lag(better.pair, better.giver) < NO_COPY:
             return self._plan(better)
+        topic = better.pair[0]
+        self._by_process[better.giver][topic].remove(better.pair)
+        self._by_process.setdefault(better.taker, {}).setdefault(topic, []).append(better.pair)
         self._standbys.remove(better.pair, better.giver)
         self._standbys.add(better.pair, better.taker)
-        topic = better.pair[0]
-        self._by_process.setdefault(better.giver, {}).setdefault(topic, []).remove(better.pair)
-        self._by_process.setdefault(better.taker, {}).setdefault(topic, []).append(better.pair)
         return None
 
     def _copies(self) -> tuple[list[tuple[int, Pair, int]], list[tuple[int, Pair, int]]]:

@@ -31,7 +31,7 @@ from coterie_cli.output import (
 )
 from coterie_cli.rebalances import explain
 from coterie_cli.views import group_view, member_views
-from coterie_cli.work_text import absences, work_text
+from coterie_cli.work_text import absences, moves, work_text
 
 if TYPE_CHECKING:
     from coterie_client.admin import GroupDescription
@@ -124,6 +124,9 @@ def print_members(group: GroupDescription) -> None:
             since_ms = each["away_since_ms"]
             row.insert(-1, "" if since_ms is None else time_text(since_ms))
     print_table(headings, rows, "It has no members.", is_long=True)
+    if still_to_move := moves(views):
+        say()
+        print_prose(f"Still to move: {still_to_move}.", terminal_columns())
 
 
 @app.command()
@@ -218,4 +221,5 @@ def watch_group(
 def rebalance(group: GroupName, *, target: Target) -> None:
     """Rebalance a group of static members now."""
     found = ask_about_group(target, group, "rebalance", post=True)
-    say(f"{group} rebalances: {count_of(len(found['members']), 'member')} to join again.")
+    present = [each for each in found["members"] if each.get("away_since_ms") is None]
+    say(f"{group} rebalances: {count_of(len(present), 'member')} to join again.")

@@ -18,6 +18,7 @@ class FakeKeeper:
         self.stored: dict[TopicPartition, Position] = {}
         self.lost: set[int] = set()
         self.lags: list[tuple[TopicPartition, int]] = []
+        self.loads: dict[TopicPartition, float] = {}
 
     def commit(self, partition: TopicPartition, token: int, position: Position) -> Awaitable[None]:
         """Store an offset, or refuse it if the token is lost."""
@@ -34,6 +35,11 @@ class FakeKeeper:
         promise: asyncio.Future[Position | None] = asyncio.get_running_loop().create_future()
         promise.set_result(self.stored.get(partition))
         return promise
+
+    def load(self, partition: TopicPartition, token: int, value: float) -> None:
+        """Note a load."""
+        if token not in self.lost:
+            self.loads[partition] = value
 
     def loss(self, partition: TopicPartition) -> PartitionLostError:
         """Tell that it is not owned."""

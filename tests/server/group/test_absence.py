@@ -147,6 +147,16 @@ def test_a_heartbeat_ends_the_absence_and_begins_a_session() -> None:
     assert is_away(world, static)
 
 
+def test_a_heartbeat_in_the_last_moment_ends_the_absence() -> None:
+    world = worlds()
+    leader, static = pair(world)
+    silence(world, leader, ms=REGISTRATION_MS - 1)
+    assert static.heartbeat() is E.NONE
+    assert not is_away(world, static)
+    silence(world, leader, ms=SESSION_MS - 1)
+    assert not is_away(world, static)
+
+
 def test_a_new_process_takes_the_place_without_a_rebalance() -> None:
     world = worlds()
     leader, static = pair(world)
@@ -448,6 +458,7 @@ def test_a_group_of_which_all_are_away_waits_for_the_first_to_come_back() -> Non
     world.sleep(SESSION_MS)
     assert world.group().away == {client.id for client in statics}
     world.force_rebalance()
+    assert world.seen(RebalanceStarted)[-1].deadline == world.now_ms + 5_000
     world.sleep(20_000)
     assert world.state() is PREPARING
     again = statics[1].restarted()
@@ -494,6 +505,7 @@ def test_in_the_first_phase_a_newcomer_does_not_take_its_place() -> None:
     leader.join()
     assert world.state() is PREPARING
     assert world.member("new", version=3).join().is_parked
+    assert static.join_once().is_parked
     assert other.join_once().error is E.GROUP_MAX_SIZE_REACHED
 
 
@@ -612,6 +624,23 @@ def test_copies_of_other_partitions_start_none() -> None:
     causes = world.causes
     silence(world, leader, keeper)
     assert is_away(world, owner)
+    assert world.causes == causes
+
+
+def test_copies_of_one_that_is_away_as_well_start_none() -> None:
+    world = worlds()
+    leader, owner, keeper = (
+        world.member(name, static=static, metadata=reported(report({1: 5})))
+        for name, static in (("leader", None), ("owner", "i1"), ("keeper", "i2"))
+    )
+    for client in (leader, owner, keeper):
+        client.join()
+    world.sleep(9_000)
+    share(leader, {leader: ordered((0,)), owner: ordered((1,)), keeper: ordered((2,), (1,))})
+    causes = world.causes
+    silence(world, leader, owner)
+    silence(world, leader)
+    assert world.group().away == {owner.id, keeper.id}
     assert world.causes == causes
 
 
