@@ -45,7 +45,7 @@ class MembershipConfig:
     #: Whether work stops when the coordinator was silent for a session timeout.  It may then have
     #: given this member's partitions away, or may not be there at all.
     stop_when_silent: bool = True
-    #: How the group is to warm up whoever gets a partition; None for the defaults.
+    #: How partitions with state move, if this member leads; None for the defaults.
     warm: WarmSettings | None = None
     #: How often warm-ups that have caught up may make the group rebalance, at most.
     ready_interval_ms: int = 10_000

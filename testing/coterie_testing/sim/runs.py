@@ -19,7 +19,7 @@ with needs_extra("testing", "coterie_testing"):
 from coterie_testing.sim.faults import SWARMS, Fault, faults_of, plan
 from coterie_testing.sim.simulation import Simulation
 from coterie_testing.sim.state import StateOptions, draw_state
-from coterie_testing.sim.system import ASSIGNORS, System, SystemOptions
+from coterie_testing.sim.system import ASSIGNORS, STATEFUL_ASSIGNOR, System, SystemOptions
 
 __all__ = [
     "SWARMS",
@@ -94,10 +94,10 @@ def run_from_seed(seed: int, profile: str, nodes: int = 1) -> Run:
     scale = _BRIEF if profile == "brief" else _Scale()
     faults = faults_of(profile, seed, nodes)
     workers = chance.choice(scale.workers)
-    assignor = chance.choice(list(ASSIGNORS))
+    assignor = chance.choice([name for name in ASSIGNORS if name != STATEFUL_ASSIGNOR])
     state = _state_of(seed, profile)
     if state is not None and assignor == "broken":
-        assignor = "cooperative-sticky"  # it sees no owners, whose state others would need
+        assignor = STATEFUL_ASSIGNOR  # the broken one sees no owners, whose state others would need
     guard = chance.choice(("report", "report", "enforce"))
     # From a source of its own, so that all else stays what it was for each seed.
     registration_ms = random.Random(f"registration {seed}").choice((0, 0, 25_000))  # noqa: S311

@@ -11,6 +11,7 @@ from coterie_assignors import (
     Assignor,
     Claim,
     CooperativeStickyAssignor,
+    InstanceStickyAssignor,
     MemberInfo,
     RangeAssignor,
     RebalanceProtocol,
@@ -37,7 +38,7 @@ from coterie_testing.virtual import (
     Scheduler,
 )
 
-__all__ = ["ASSIGNORS", "GROUP", "WEIGHTED", "System", "SystemOptions"]
+__all__ = ["ASSIGNORS", "GROUP", "STATEFUL_ASSIGNOR", "WEIGHTED", "System", "SystemOptions"]
 
 Ts = TypeVarTuple("Ts")
 
@@ -74,6 +75,7 @@ ASSIGNORS: Final[dict[str, Callable[[], Sequence[Assignor]]]] = {
     "sticky": lambda: (StickyAssignor(),),
     "upgrade": lambda: (RangeAssignor(), CooperativeStickyAssignor()),
     "broken": lambda: (_BrokenAssignor(),),
+    "instance-sticky": lambda: (InstanceStickyAssignor(),),
 }
 
 #: For some of them, what balances loads instead of numbers.
@@ -81,6 +83,10 @@ WEIGHTED: Final[dict[str, Callable[[], Sequence[Assignor]]]] = {
     "cooperative-sticky": lambda: (CooperativeStickyAssignor(_WEIGHTS),),
     "sticky": lambda: (StickyAssignor(_WEIGHTS),),
 }
+
+
+#: The one that is made for members with state.
+STATEFUL_ASSIGNOR: Final = "instance-sticky"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

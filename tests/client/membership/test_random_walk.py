@@ -15,6 +15,7 @@ import pytest
 from coterie_assignors import (
     Assignor,
     CooperativeStickyAssignor,
+    InstanceStickyAssignor,
     RangeAssignor,
     WarmSettings,
 )
@@ -33,6 +34,7 @@ KINDS: dict[str, Callable[[], tuple[Assignor, ...]]] = {
     "cooperative": lambda: (CooperativeStickyAssignor(),),
     "eager": lambda: (RangeAssignor(),),
     "both": lambda: (RangeAssignor(), CooperativeStickyAssignor()),
+    "by instance": lambda: (InstanceStickyAssignor(),),
 }
 
 #: How many members there are at once, at most.
