@@ -31,7 +31,7 @@ from tests.assignors.rivals import (
 from tests.assignors.world import assert_fair, assigned
 from tests.interop.java_tools import toolchain_problem
 
-__all__ = ["run"]
+__all__ = ["run", "take_turns", "timed"]
 
 _COTERIE: Final = "coterie"
 _KAFKA_PYTHON: Final = "kafka-python"
@@ -127,7 +127,7 @@ def _notes(problem: str | None) -> tuple[str, ...]:
 
 def _row(case: AssignorCase, effort: Effort, slow: set[str], java: JavaAssignors | None) -> Row:
     calls = {name: call for name, call in _calls(case).items() if name not in slow}
-    entrants = {name: _timed(call) for name, call in calls.items()}
+    entrants = {name: timed(call) for name, call in calls.items()}
     taken = {name: _seconds(call) for name, call in calls.items()}
     slow |= {name for name, seconds in taken.items() if seconds > _SLOW_S} - {_COTERIE}
     is_late = False
@@ -139,7 +139,7 @@ def _row(case: AssignorCase, effort: Effort, slow: set[str], java: JavaAssignors
             entrants[_JAVA] = java.seconds
             taken[_JAVA] = java.seconds(0.0) or 0.0
     most = min(effort.rounds, _ROUNDS_MAX)
-    seconds = _take_turns(
+    seconds = take_turns(
         entrants, max(2, min(most, int(_BUDGET_S / sum(taken.values())))), effort.turn_ms
     )
     if len(case.members) * len(case.cluster.topics) <= 1000:
@@ -163,7 +163,7 @@ def _row(case: AssignorCase, effort: Effort, slow: set[str], java: JavaAssignors
     return Row(case.question, cells)
 
 
-def _take_turns(
+def take_turns(
     entrants: Mapping[str, Timed], rounds: int, turn_ms: float
 ) -> dict[str, list[float]]:
     """Time all contenders in turns, so that a disturbance concerns all of them."""
@@ -180,7 +180,9 @@ def _take_turns(
     return seconds
 
 
-def _timed(call: Call) -> Timed:
+def timed(call: Call) -> Timed:
+    """Return how to time a call."""
+
     def seconds(turn_ms: float) -> float:
         calls, start = 0, time.process_time()
         end = time.perf_counter() + turn_ms / 1000

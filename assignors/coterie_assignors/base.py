@@ -79,6 +79,9 @@ class MemberInfo:
     #: The state that it holds.  To a member without a report (None) all partitions are alike: it is
     #: ready for any at once, and never keeps a copy of another member's state.
     warm: WarmReport | None = None
+    #: A static member whose session is over and whose place is kept: `owned` is what it was
+    #: assigned last.  Assignors need not look at this; `lead` keeps for it what it had.
+    is_away: bool = False
     #: The loads of its partitions, and since when it has them, as `read_loads` finds them.
     loads: LoadReport | None = None
 

@@ -239,6 +239,8 @@ class Joining:
             protocol_type=PROTOCOL_TYPE,
             protocols=protocols,
             reason=self._reason[:REASON_CHARS],
+            registration_timeout_ms=config.registration_timeout_ms,
+            wants_absences=True,
         )
         self._send(request, self._joined, now_ms)
 
@@ -264,10 +266,10 @@ class Joining:
                 assignor=assignor.name,
             )
         )
-        self._members = read_members(answer.members, self._outbox) if state.is_leader else {}
+        self._members = read_members(answer, self._outbox) if state.is_leader else {}
         self._topics.watch(state.subscribed | self.led_topics, now_ms)
-        # The leader decides by what there is now, and the others see whether what they have is
-        # still there: often it is a change of the topics that made the group rebalance.
+        # Often it is a change of the topics that made the group rebalance: the leader decides by
+        # what there is now, and the others see whether what they have is still there.
         self._topics.refresh(now_ms)
         self._skips_assignment = answer.skip_assignment
         state.enter(Phase.LEADING if state.is_leader else Phase.SYNCING)

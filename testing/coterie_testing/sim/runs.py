@@ -92,6 +92,10 @@ def run_from_seed(seed: int, profile: str, nodes: int = 1) -> Run:
     workers = chance.choice(scale.workers)
     assignor = chance.choice(list(ASSIGNORS))
     guard = chance.choice(("report", "report", "enforce"))
+    # From a source of its own, so that all else stays what it was for each seed.
+    registration_ms = random.Random(f"registration {seed}").choice((0, 0, 25_000))  # noqa: S311
+    if registration_ms and profile != "calm":
+        faults = replace(faults, absent_worker=3)
     options = SystemOptions(
         workers=workers,
         static=chance.choice((0, 0, workers, workers // 2)),
@@ -103,6 +107,7 @@ def run_from_seed(seed: int, profile: str, nodes: int = 1) -> Run:
             # Only the guard can make up for a broken assignor.
             "group_ownership_guard": "enforce" if assignor == "broken" else guard,
             "group_static_expansion_timeout_ms": chance.choice((0, 0, 2000)),
+            "group_static_registration_timeout_ms": registration_ms,
         },
         faults_s=chance.choice(scale.faults_s),
         nodes=nodes,
