@@ -33,6 +33,10 @@ class InstanceStickyAssignor(CooperativeStickyAssignor):
 
     name: ClassVar[str] = "instance-sticky"
 
+    def __init__(self) -> None:
+        """It balances numbers, not loads."""
+        super().__init__()
+
     def assign(self, cluster: Cluster, members: Mapping[str, MemberInfo]) -> dict[str, Partitions]:
         """Assign evenly over processes."""
         return self.assign_warm(cluster, members, WarmSettings())
