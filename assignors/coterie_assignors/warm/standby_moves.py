@@ -145,7 +145,7 @@ class _Search:
         standbys = self._standbys
         by_place = self._by_place[pair[0]]
         # Standbys in one place are all alike; so are the processes in another one.
-        givers = {standbys.places.of[each]: each for each in standbys.of[pair]}
+        givers = {standbys.places.of[each]: each for each in self._givers(pair)}
         for giver in givers.values():
             for takers in by_place:
                 gain = standbys.gain(pair, giver, takers[0])
@@ -188,11 +188,16 @@ class _Search:
                 self._loads[giver] - self._loads[taker],
                 giver,
             )
-            for giver in self._standbys.of[pair]
+            for giver in self._givers(pair)
         ]
-        less_crowded, less_loaded, giver = max(gains)
+        less_crowded, less_loaded, giver = max(gains, default=(0, 0, taker))
         is_better = less_crowded > 0 or (less_crowded == 0 and less_loaded >= 2)
         return giver if is_better else None
+
+    def _givers(self, pair: Pair) -> Iterator[int]:
+        """The processes whose standby may move; where the partition itself is to be, it stays."""
+        wanted = self._standbys.wanted(pair)
+        return (each for each in self._standbys.of[pair] if each != wanted)
 
     def _may_take(self, pair: Pair, taker: int) -> bool:
         """What a partition itself is to move to gets a copy for that."""
