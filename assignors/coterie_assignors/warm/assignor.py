@@ -56,7 +56,7 @@ class InstanceStickyAssignor(CooperativeStickyAssignor):
         for pair, member in given.items():
             pairs[member].append(pair)
         assignment = {each.member_id: group_by_topic(pairs[n]) for n, each in enumerate(order)}
-        return prefer_copies(assignment, cluster, members, claims, by_topic=True)
+        return prefer_copies(assignment, cluster, members, claims, by_topic=True, copies=copies)
 
 
 def _owners(
