@@ -46,8 +46,7 @@ else:
 
 #: Kafka refuses longer strings even where a compact length could say more.
 TEXT_LIMIT: Final = 2**15 - 1
-#: No message has nearly as many, and each takes longer to skip than two bytes should.
-TAGGED_LIMIT: Final = 1_000
+TAGGED_LIMIT: Final = 1_000  # no message has nearly as many, and each takes long to skip
 
 #: A varint holds 32 bits at most: five groups of seven.
 _VARINT_BYTES_MAX: Final = 5
