@@ -52,8 +52,6 @@ from coterie_server.tls import TlsWatch
 if TYPE_CHECKING:
     from coterie_server.storage import Store
 
-_log = get_logger(__name__)
-
 __all__ = [
     "Address",
     "Gate",
@@ -64,6 +62,8 @@ __all__ = [
     "ServerOptions",
     "why_not",
 ]
+
+_log = get_logger(__name__)
 
 #: How many rebalances of each group the history keeps.
 _REBALANCES_KEPT: Final = 20
