@@ -50,6 +50,9 @@ class _Scale:
     faults_s: tuple[float, ...] = (5.0, 15.0, 40.0)
 
 
+#: How many of the runs balance loads, if their assignor can.
+_WEIGHTED: Final = 0.3
+
 #: Small runs, for as many as possible in little time.
 _BRIEF: Final = _Scale((1, 2, 2, 3), (1, 3), (1,), (0,), (2.0, 5.0))
 
@@ -98,6 +101,7 @@ def run_from_seed(seed: int, profile: str, nodes: int = 1) -> Run:
         static=chance.choice((0, 0, workers, workers // 2)),
         topics={"jobs": chance.choice(scale.jobs), "more": chance.choice(scale.more)},
         assignor=assignor,
+        weighted=random.Random(f"weights {seed}").random() < _WEIGHTED,  # noqa: S311
         settings={
             "group_initial_rebalance_delay_ms": chance.choice(scale.delays_ms),
             # Only the guard can make up for a broken assignor.
