@@ -5,6 +5,7 @@ Some seeds are fixed, others are new every time; a failure says how to repeat it
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import time
@@ -93,6 +94,15 @@ def test_newcomers_never_begin_cold(seed: int) -> None:
     counts = _check(Run(seed, "calm", options, newcomers)).counts
     assert counts["cold starts"] <= sum(topics.values())
     assert counts["warm starts"] > 0
+
+
+@pytest.mark.parametrize("profile", ["brief", "swarm"])
+def test_runs_of_groups_that_balance_loads_pass(profile: str) -> None:
+    drawn = (run_from_seed(seed, profile) for seed in itertools.count(30_000))
+    weighted = (replace(run, options=replace(run.options, weighted=True)) for run in drawn)
+    balancing = (run for run in weighted if run.options.balances_loads)
+    done = [_check(run) for run in itertools.islice(balancing, by_profile(quick=3, long=12))]
+    assert sum(result.counts["rebalance started: load"] for result in done) > 0
 
 
 @pytest.mark.parametrize("profile", _FOUND)
