@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench import run as bench_run
-from bench import wire
+from bench import scale_out, wire
 from bench.support.measure import QUICK, Effort, Figure, interleave, ratio, summary
 from bench.support.report import Column, Report, Row, as_json, as_markdown
 from bench.support.wire_by_hand import DECODERS, ENCODERS
@@ -55,6 +55,14 @@ def test_suite_fills_its_table(name: str) -> None:
     assert report.rows
     assert {len(row.cells) for row in report.rows} == {len(report.columns)}
     assert all(math.isfinite(figure.median) for figure in figures_of(report))
+
+
+def test_restoring_counts_as_stopped_where_no_member_works() -> None:
+    cold, warm = report_of("scale_out").rows
+    stopped = cold.cells[1]
+    assert isinstance(stopped, Figure)
+    assert stopped.median >= scale_out.QUICK.restore_s
+    assert [row.cells[-1] for row in (cold, warm)] == [0, 0]
 
 
 @pytest.mark.parametrize("name", bench_run.suites())

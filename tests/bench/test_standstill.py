@@ -1,8 +1,8 @@
-"""The log from which the standstill benchmark computes how long no member worked."""
+"""The log from which the standstill benchmarks compute how long no member worked."""
 
 from __future__ import annotations
 
-from bench.standstill import WorkLog
+from bench.support.standstill_group import WorkLog
 
 
 def test_time_before_and_between_is_stopped() -> None:
