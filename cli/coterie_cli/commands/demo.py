@@ -22,6 +22,13 @@ def demo(
             callback=check_number,
         ),
     ] = 1.0,
+    state: Annotated[
+        bool,
+        typer.Option(
+            "--state",
+            help="Watch one more worker come to groups whose work needs state, warm and cold.",
+        ),
+    ] = False,
     json: Annotated[
         bool, typer.Option("--json", help="Print the summary as JSON, the narration to stderr.")
     ] = False,
@@ -30,7 +37,8 @@ def demo(
 
     A coordinator and real workers are started for it, and nothing else is touched. The left group
     is cooperative, the right one eager; the time in which partitions had no worker is counted.
+    With --state, work needs state, and the left group is warm, the right one cold.
     """
     from coterie_cli.demo.show import show
 
-    raise typer.Exit(show(speed=speed, as_json=json))
+    raise typer.Exit(show(speed=speed, as_json=json, with_state=state))

@@ -6,6 +6,7 @@ import asyncio
 import sys
 import time
 from asyncio.subprocess import PIPE, STDOUT, Process
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, Self, TypeAlias
@@ -128,11 +129,15 @@ class Figures:
 class DemoGroup:
     """A group whose workers are processes of their own."""
 
-    def __init__(self, kind: str, assignor: str, bootstrap: str, speed: float) -> None:
-        #: Whether it is `cooperative` or `eager`.
+    def __init__(
+        self, kind: str, assignor: str, bootstrap: str, speed: float, *, restore_s: float = 0.0
+    ) -> None:
+        #: What sets it apart from the other one: `cooperative` or `eager`, `warm` or `cold`.
         self.kind = kind
-        #: The assignor, which is also what the group is called.
         self.assignor = assignor
+        self._restore_s = restore_s / speed
+        #: Groups whose work needs state have the same assignor.
+        self.group_id = kind if restore_s else assignor
         self.work_log = WorkLog()
         #: Why a worker has no partitions, in a word or two.
         self.status = dict.fromkeys(NAMES, "is not here yet")
@@ -171,7 +176,7 @@ class DemoGroup:
     def _options(self, name: str, *, is_static: bool) -> WorkerOptions:
         return WorkerOptions(
             bootstrap=self._bootstrap,
-            group=self.assignor,
+            group=self.group_id,
             topic=TOPIC,
             assignor=self.assignor,
             name=name,
@@ -179,12 +184,16 @@ class DemoGroup:
             session_s=_STATIC_SESSION_S if is_static else SESSION_S,
             heartbeat_s=_HEARTBEAT_S,
             steps_s=self._steps_s,
+            restore_s=self._restore_s,
+            is_warm=self.kind == "warm",
         )
 
     async def join(self, *names: str) -> None:
         """Have workers that are loaded join."""
         for name in names:
             self._joined[name] = self._loaded.pop(name)
+            if self._restore_s:
+                self.status[name] = "restores state"
             self._joined[name].join()
 
     async def stop(self, name: str) -> None:
@@ -208,8 +217,11 @@ class DemoGroup:
         """Whether every partition is worked on, and every worker has some, and keeps them."""
         stints = self.work_log.current.values()
         is_calm = not any(stint.is_ending for stint in stints)
-        workers = {stint.worker for stint in stints}
-        return len(stints) == PARTITIONS and is_calm and workers == self._joined.keys()
+        counts = Counter(stint.worker for stint in stints)
+        if len(stints) < PARTITIONS or not is_calm or counts.keys() != self._joined.keys():
+            return False
+        # With state, a newcomer gets its share a few partitions at a time.
+        return not self._restore_s or max(counts.values()) - min(counts.values()) <= 1
 
     async def settle(self, within_s: float) -> None:
         """Wait until the group is settled."""
@@ -221,14 +233,14 @@ class DemoGroup:
                     await self._has_changed.wait()
         except TimeoutError:
             raise DemoError(
-                f"{self.assignor}: the partitions were not shared out within {within_s:g} s."
+                f"{self.group_id}: the partitions were not shared out within {within_s:g} s."
                 " Is the machine very busy? Try a lower --speed."
             ) from None
 
     def _raise_if_worker_ended(self) -> None:
         for name, process in self._joined.items():
             if process.is_gone:
-                raise DemoError(f"{self.assignor}: {name} ended by itself: {process.last_output}")
+                raise DemoError(f"{self.group_id}: {name} ended by itself: {process.last_output}")
 
     def figures(self, from_s: float, until_s: float) -> Figures:
         """What a span of time cost."""

@@ -35,6 +35,10 @@ class WorkerOptions:
     heartbeat_s: float
     #: How long a step of work takes, and so how long it takes to end work, by partition.
     steps_s: tuple[float, ...]
+    #: How long it takes to restore one partition's state; 0 if work needs none.
+    restore_s: float = 0.0
+    #: Whether it restores state beforehand, while another worker works on the partition.
+    is_warm: bool = False
 
     def to_text(self) -> str:
         """For a command line."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -16,16 +16,16 @@ from coterie_protocol.journal import Event, RebalanceCompleted
 from coterie_server.config.settings import Settings
 from coterie_server.server import Address, ListenerOptions, Server, ServerOptions
 
-__all__ = ["STEPS", "Chapter", "Demo", "Narration", "Step"]
-
-#: The two kinds of groups, each with an assignor of that kind.
-_ASSIGNORS: Final = {"cooperative": "cooperative-sticky", "eager": "range"}
+__all__ = ["SCENARIO", "STEPS", "WITH_STATE", "Chapter", "Demo", "Narration", "Scenario", "Step"]
 
 #: Workers that join together are to be in one generation.
 _INITIAL_DELAY_MS: Final = 500
 
 #: How long a group may take to share out everything, on a slow machine as well.
 _SETTLE_S: Final = 60.0
+
+#: How long it takes to restore a partition's state, where work needs any.
+_RESTORE_S: Final = 3.0
 
 #: How long people get to look at the result of a step.
 _LOOK_S: Final = 2.0
@@ -38,6 +38,17 @@ class Step:
     #: A few words, for a table.
     name: str
     play: Callable[[Demo], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """Two groups, and what happens to both."""
+
+    #: The kinds of groups, and the assignor of each.
+    assignors: Mapping[str, str]
+    steps: Sequence[Step]
+    #: How long it takes to restore a partition's state; 0 if work needs none.
+    restore_s: float = 0.0
 
 
 @dataclass(slots=True)
@@ -68,8 +79,11 @@ class Demo:
     With a `data_dir`, the coordinator keeps its journal there.
     """
 
-    def __init__(self, speed: float, *, data_dir: Path | None = None) -> None:
+    def __init__(
+        self, speed: float, *, scenario: Scenario | None = None, data_dir: Path | None = None
+    ) -> None:
         self._speed = speed
+        self._scenario = scenario or SCENARIO
         settings = Settings(
             group_initial_rebalance_delay_ms=_INITIAL_DELAY_MS,
             group_min_session_timeout_ms=1000,
@@ -94,8 +108,8 @@ class Demo:
         await self._server.start()
         bootstrap = str(self._server.address)
         self.groups = tuple(
-            DemoGroup(kind, assignor, bootstrap, self._speed)
-            for kind, assignor in _ASSIGNORS.items()
+            DemoGroup(kind, assignor, bootstrap, self._speed, restore_s=self._scenario.restore_s)
+            for kind, assignor in self._scenario.assignors.items()
         )
         self.began_s = time.monotonic()
         return self
@@ -114,7 +128,7 @@ class Demo:
         del ts_ms
         if isinstance(event, RebalanceCompleted):
             for group in self.groups:
-                if group.assignor == event.group:
+                if group.group_id == event.group:
                     group.count_rebalance()
 
     # -- for the steps -------------------------------------------------------------------------
@@ -159,6 +173,11 @@ class Demo:
         await self.on_both(lambda group: group.settle(_SETTLE_S))
 
     # -- for those who watch -------------------------------------------------------------------
+
+    @property
+    def steps(self) -> Sequence[Step]:
+        """All steps of the scenario."""
+        return self._scenario.steps
 
     @property
     def now_s(self) -> float:
@@ -252,4 +271,38 @@ STEPS: Final = (
     Step("one is killed", _crash),
     Step("all restart in turn", _roll),
     Step("the same, with names", _roll_by_name),
+)
+
+SCENARIO: Final = Scenario({"cooperative": "cooperative-sticky", "eager": "range"}, STEPS)
+
+
+# -- work with state -------------------------------------------------------------------------------
+
+
+async def _start_with_state(demo: Demo) -> None:
+    demo.narrate(
+        "Work on a partition needs state, which takes seconds to restore. ann, ben and cat start;"
+        " there is no state anywhere yet, so on both sides all restore it before they work."
+    )
+    await demo.start(*_FIRST)
+    await demo.settle()
+
+
+async def _come_with_state(demo: Demo) -> None:
+    demo.narrate(
+        "dan starts. Left, it restores copies while the others work on, and takes partitions over"
+        " when it has caught up. Right, it gets three at once, and they stand still until it has"
+        " restored their state."
+    )
+    await demo.start("dan")
+    await demo.settle()
+
+
+WITH_STATE: Final = Scenario(
+    dict.fromkeys(("warm", "cold"), "cooperative-sticky"),
+    (
+        Step("three workers start", _start_with_state),
+        Step("one more comes", _come_with_state),
+    ),
+    restore_s=_RESTORE_S,
 )

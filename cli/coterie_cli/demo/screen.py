@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from coterie_cli.demo.group import NAMES, PARTITIONS, DemoGroup
-from coterie_cli.demo.scenario import STEPS, Demo
+from coterie_cli.demo.scenario import STEPS, Demo, Step
 from coterie_cli.demo.summary import Summary
 from coterie_cli.demo.work_log import Stint
 
@@ -86,7 +86,7 @@ def picture(demo: Demo, console: Console) -> RenderableType:
         Text(),
         *_narration(demo, console, layout.width),
         Text(),
-        _chart(Summary.of(demo), layout),
+        _chart(Summary.of(demo), demo.steps, layout),
     )
 
 
@@ -94,7 +94,7 @@ def _title(demo: Demo) -> Text:
     minutes, seconds = divmod(int(demo.now_s), 60)
     title = Text.assemble(("coterie demo", "bold"), f"  {minutes}:{seconds:02}")
     if demo.chapters:
-        title.append(f"  {len(demo.chapters)} of {len(STEPS)}: {demo.chapters[-1].name}")
+        title.append(f"  {len(demo.chapters)} of {len(demo.steps)}: {demo.chapters[-1].name}")
     return title
 
 
@@ -186,7 +186,7 @@ _FULL_BAR_S: Final = 4.0
 _BAR_COLOURS: Final = ("green", "red")
 
 
-def _chart(summary: Summary, layout: Layout) -> Table:
+def _chart(summary: Summary, steps: Sequence[Step], layout: Layout) -> Table:
     """The partition-seconds of each chapter, with a row for those to come as well."""
     table, bar_width = _empty_chart(summary, layout)
     groups = [group.chapters for group in summary.sides.values()]
@@ -194,7 +194,7 @@ def _chart(summary: Summary, layout: Layout) -> Table:
     most_s = max([_FULL_BAR_S, *(f.stopped_s for group in groups for f in group.values())])
     heads = [head for name in summary.sides for head in (Text(), Text(name, style="bold"))]
     table.add_row(Text("stopped s (rebalances)", style="bold"), *heads)
-    for step in STEPS:
+    for step in steps:
         cells: list[Text] = []
         for group, colour in zip(groups, _BAR_COLOURS, strict=True):
             if step.name in group:
@@ -206,9 +206,9 @@ def _chart(summary: Summary, layout: Layout) -> Table:
     return table
 
 
-def totals(summary: Summary, layout: Layout) -> RenderableType:
+def totals(summary: Summary, layout: Layout, steps: Sequence[Step] = STEPS) -> RenderableType:
     """The chapters, and below them their sums."""
-    table = _chart(summary, layout)
+    table = _chart(summary, steps, layout)
     groups = summary.sides.values()
     table.add_row()
     lines = {

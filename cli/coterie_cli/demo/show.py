@@ -13,7 +13,7 @@ from rich.live import Live
 
 from coterie_cli.connection import silenced
 from coterie_cli.demo.group import DemoError
-from coterie_cli.demo.scenario import STEPS, Chapter, Demo
+from coterie_cli.demo.scenario import SCENARIO, WITH_STATE, Chapter, Demo
 from coterie_cli.demo.screen import SMALLEST, Layout, picture, totals
 from coterie_cli.demo.summary import Summary
 from coterie_cli.interrupts import raising_interrupts
@@ -24,15 +24,16 @@ __all__ = ["show"]
 _FRAME_S: Final = 0.1
 
 
-def show(*, speed: float, as_json: bool) -> int:
+def show(*, speed: float, as_json: bool, with_state: bool) -> int:
     """Play all of the scenario, print what was counted, and return the exit code."""
     console = Console(stderr=as_json, highlight=False)
+    scenario = WITH_STATE if with_state else SCENARIO
     with silenced(), raising_interrupts():
-        summary, failure = asyncio.run(_play(Demo(speed), console))
+        summary, failure = asyncio.run(_play(Demo(speed, scenario=scenario), console))
     if as_json:
         print_json(summary)
     else:
-        console.print(totals(summary, Layout.of(console)))
+        console.print(totals(summary, Layout.of(console), scenario.steps))
     if failure is not None:
         fail(failure, FAILED)
     return 0
@@ -42,7 +43,7 @@ async def _play(demo: Demo, console: Console) -> tuple[Summary, str | None]:
     """What was counted, and why the demo could not go on if it could not."""
     async with demo:
         with _display(demo, console) as update:
-            playing = asyncio.create_task(demo.play(STEPS), name="the scenario")
+            playing = asyncio.create_task(demo.play(demo.steps), name="the scenario")
             loop = asyncio.get_running_loop()
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.add_signal_handler(number, playing.cancel)

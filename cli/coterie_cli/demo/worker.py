@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
+from collections.abc import Callable
 from typing import Final
 
 from coterie_assignors import Assignor, CooperativeStickyAssignor, RangeAssignor
@@ -22,13 +23,18 @@ from coterie_cli.demo.messages import (
     send,
     send_milestone,
 )
-from coterie_client import Group, Partition
+from coterie_client import Group, Partition, Standby, WarmSettings
 
 __all__ = ["main"]
 
 _ASSIGNORS: Final[dict[str, type[Assignor]]] = {
     each.name: each for each in (CooperativeStickyAssignor, RangeAssignor)
 }
+
+#: Restoring a partition's state takes so many steps.
+_RESTORE_STEPS: Final = 20
+#: People should not wait long for what is ready.
+_READY_INTERVAL_S: Final = 1.0
 
 
 def main() -> None:
@@ -50,14 +56,41 @@ async def _run(options: WorkerOptions) -> None:
         assignors=[_ASSIGNORS[options.assignor]()],
         session_timeout=options.session_s,
         heartbeat_interval=options.heartbeat_s,
+        warm=WarmSettings(acceptable_recovery_lag=0) if options.is_warm else None,
+        ready_interval=_READY_INTERVAL_S,
     )
+    states = _States(options.restore_s)
+
+    async def restore(standby: Standby) -> None:
+        await states.restore(standby.number, standby.lag)
+        await asyncio.Event().wait()  # nothing more comes, so it stays complete
 
     async def work(partition: Partition) -> None:
+        await states.restore(partition.number, partition.lag)
         await _work(partition, options.steps_s[partition.number])
 
     async with group:
         _stop_at_end_of_input(group)
-        await group.run(work)
+        await group.run(work, warm=restore if options.is_warm else None)
+
+
+class _States:
+    """The state of each partition that this worker has restored, or some of it, in memory."""
+
+    def __init__(self, restore_s: float) -> None:
+        self._step_s = restore_s / _RESTORE_STEPS
+        self._steps = _RESTORE_STEPS if restore_s else 0
+        self._done: dict[int, int] = {}
+
+    async def restore(self, partition: int, tell_lag: Callable[[int], None]) -> None:
+        """Restore what is missing of a partition's state."""
+        done = self._done.get(partition, 0)
+        tell_lag(self._steps - done)
+        while done < self._steps:
+            await asyncio.sleep(self._step_s)
+            done += 1
+            self._done[partition] = done
+            tell_lag(self._steps - done)
 
 
 async def _work(partition: Partition, step_s: float) -> None:

@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from coterie_cli.demo.group import DemoError, DemoGroup
+from coterie_cli.demo.group import PARTITIONS, DemoError, DemoGroup
+from coterie_cli.demo.messages import WorkEvent, WorkEventKind
 
 
 @pytest.mark.asyncio
@@ -38,3 +39,22 @@ async def test_close_ends_a_worker_whose_leaving_was_interrupted() -> None:
     await group.close()
     assert stopping.cancelled()
     assert all(process.is_gone for process in group.processes)
+
+
+@pytest.mark.asyncio
+async def test_group_with_state_is_settled_when_the_newcomer_has_its_whole_share() -> None:
+    group = DemoGroup("warm", "cooperative-sticky", "127.0.0.1:1", speed=1.0, restore_s=3.0)
+    await group.load("ann", "ben")
+    await group.join("ann", "ben")
+    try:
+        for number in range(PARTITIONS):
+            name = "ann" if number else "ben"
+            group.work_log.add(name, WorkEvent(WorkEventKind.BEGINS, number, 0.0))
+        assert not group.is_settled
+        for number in range(1, PARTITIONS // 2):
+            group.work_log.add("ann", WorkEvent(WorkEventKind.ENDED, number, 1.0))
+            assert not group.is_settled
+            group.work_log.add("ben", WorkEvent(WorkEventKind.BEGINS, number, 1.0))
+        assert group.is_settled
+    finally:
+        await group.close()

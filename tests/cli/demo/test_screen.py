@@ -9,7 +9,7 @@ from rich.console import Console
 
 from coterie_cli.demo.group import PARTITIONS, DemoGroup
 from coterie_cli.demo.messages import WorkEvent, WorkEventKind
-from coterie_cli.demo.scenario import Chapter, Demo
+from coterie_cli.demo.scenario import WITH_STATE, Chapter, Demo
 from coterie_cli.demo.screen import SMALLEST, picture
 
 
@@ -72,6 +72,15 @@ def test_nothing_moves_when_narrations_differ_in_length(demo: Demo) -> None:
         lines = shown(demo, 80, 24)
         places.add(next(n for n, line in enumerate(lines) if line.startswith("stopped s")))
     assert len(places) == 1
+
+
+def test_chart_has_the_steps_of_its_own_scenario() -> None:
+    demo = Demo(speed=1.0, scenario=WITH_STATE)
+    demo.groups = tuple(DemoGroup(kind, kind, "nowhere:1", 1.0) for kind in WITH_STATE.assignors)
+    demo.chapters.append(Chapter("one more comes", demo.began_s))
+    text = "\n".join(shown(demo, 80, 24))
+    assert "1 of 2: one more comes" in text
+    assert "one is killed" not in text
 
 
 def test_ascii_terminal_gets_ascii_marks(demo: Demo) -> None:

@@ -18,10 +18,11 @@ from typing import Any, Final
 import pytest
 
 from coterie_cli.demo.group import PARTITIONS
-from coterie_cli.demo.scenario import STEPS
+from coterie_cli.demo.scenario import STEPS, WITH_STATE
 from tests.live.daemon import coterie, environment, eventually
 
-_COMMAND: Final = (coterie(), "demo", "--speed", "10")
+_SPEED: Final = 10
+_COMMAND: Final = (coterie(), "demo", "--speed", str(_SPEED))
 _TERMINAL: Final = {"TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24"}
 _SIDES: Final = ("cooperative", "eager")
 
@@ -78,6 +79,33 @@ def test_narration_goes_to_stderr_and_fits_into_three_lines(
     assert lines[0].startswith("  0.")
     assert [line for line in lines if "kill -9" in line]
     told = [line.split(" s  ", 1)[1] for line in lines]
+    assert max(len(textwrap.wrap(text, 80)) for text in told) <= 3
+
+
+@pytest.fixture(scope="module", params=[pytest.param("told", marks=pytest.mark.slow)])
+def show_with_state() -> subprocess.CompletedProcess[str]:
+    """The scene in which work needs state, for a program."""
+    command = [*_COMMAND, "--state", "--json"]
+    return subprocess.run(command, env=environment(), capture_output=True, text=True, check=True)
+
+
+def test_only_the_cold_group_stops_while_a_newcomer_restores_state(
+    show_with_state: subprocess.CompletedProcess[str],
+) -> None:
+    sides = json.loads(show_with_state.stdout)["sides"]
+    warm, cold = (sides[side]["chapters"]["one more comes"] for side in ("warm", "cold"))
+    moved = PARTITIONS // 4
+    assert (warm["endings"], cold["endings"]) == (moved, moved)
+    assert cold["stopped_s"] >= moved * WITH_STATE.restore_s / _SPEED
+    assert warm["stopped_s"] < cold["stopped_s"]
+    assert [side["overlaps"] for side in sides.values()] == [0, 0]
+
+
+def test_narration_about_state_fits_into_three_lines(
+    show_with_state: subprocess.CompletedProcess[str],
+) -> None:
+    told = [line.split(" s  ", 1)[1] for line in show_with_state.stderr.splitlines()]
+    assert [text for text in told if text.startswith("dan starts")]
     assert max(len(textwrap.wrap(text, 80)) for text in told) <= 3
 
 
