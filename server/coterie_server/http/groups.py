@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from coterie_server.group import Group
     from coterie_server.group.ledger import Partition
     from coterie_server.group.member import Member
+    from coterie_server.group.records import GroupRow
     from coterie_server.turns import Making
 
 __all__ = [
@@ -115,6 +116,9 @@ class MemberView:
     last_seen_ms: int
     #: Whether its JoinGroup or SyncGroup is parked, so that its silence means nothing.
     parked: bool
+    #: What it tells of itself; None and nothing if it does not.
+    address: str | None
+    labels: Mapping[str, str]
     #: What it was assigned last; None if the coordinator can't read that.
     owned: Partitions | None
 
@@ -168,14 +172,19 @@ class GroupView:
             protocol=row.protocol_name,
             leader=row.leader,
             offsets=offsets,
-            members=(yield from each(members, partial(_member, owned, date_of), piece)),
+            members=(yield from each(members, partial(_member, row, owned, date_of), piece)),
             awaiting=awaiting,
         )
 
 
 def _member(
-    owned: dict[str, Partitions | None], date_of: Callable[[int], int], member: Member
+    group: GroupRow,
+    owned: dict[str, Partitions | None],
+    date_of: Callable[[int], int],
+    member: Member,
 ) -> MemberView:
+    is_consumer = group.protocol_type == CONSUMER
+    told = member.data(group.protocol_name) if is_consumer else None
     return MemberView(
         member=member.id,
         instance=member.instance_id,
@@ -185,6 +194,8 @@ def _member(
         rebalance_timeout_ms=member.row.rebalance_timeout_ms,
         last_seen_ms=date_of(member.last_seen_ms),
         parked=member.is_waiting,
+        address=None if told is None else told.address,
+        labels={} if told is None else told.labels,
         owned=owned[member.id],
     )
 

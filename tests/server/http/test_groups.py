@@ -249,6 +249,8 @@ async def test_group_shows_its_members_and_what_they_own(
             "rebalance_timeout_ms": 60_000,
             "last_seen_ms": world.now_ms,
             "parked": False,
+            "address": None,
+            "labels": {},
             "owned": {"t": [0, 2]},
         },
         {
@@ -260,6 +262,8 @@ async def test_group_shows_its_members_and_what_they_own(
             "rebalance_timeout_ms": 60_000,
             "last_seen_ms": world.now_ms - SECOND_MS,
             "parked": False,
+            "address": None,
+            "labels": {},
             "owned": {"t": [1, 3]},
         },
     ]
