@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from coterie_client.admin import Admin
     from coterie_client.changes import Assigned, Change, Changes, Lost, Revoked
     from coterie_client.counters import GroupCounters
+    from coterie_client.directory import Directory, Owner
+    from coterie_client.errors import DirectoryRefusedError, NoOwnerError
     from coterie_client.group import Group
     from coterie_client.membership import ClosedError, PartitionLostError, Phase, Position, Sources
     from coterie_client.membership.events import Event
@@ -38,11 +40,15 @@ __all__ = [
     "Change",
     "Changes",
     "ClosedError",
+    "Directory",
+    "DirectoryRefusedError",
     "Event",
     "Group",
     "GroupCounters",
     "GroupMisuseError",
     "Lost",
+    "NoOwnerError",
+    "Owner",
     "Partition",
     "PartitionLostError",
     "Phase",
@@ -67,6 +73,8 @@ _MODULES: Final = {
     "admin": "Admin",
     "changes": "Assigned Change Changes Lost Revoked",
     "counters": "GroupCounters",
+    "directory": "Directory Owner",
+    "errors": "DirectoryRefusedError NoOwnerError",
     "group": "Group",
     "membership": "ClosedError PartitionLostError Phase Position Sources",
     "membership.events": "Event",
