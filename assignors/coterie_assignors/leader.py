@@ -10,6 +10,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from coterie_assignors.absence import (
+    keep_for_absent,
+    keep_unless_caught_up,
+    with_stand_ins,
+    without_reports,
+)
 from coterie_assignors.base import (
     Assignor,
     Claim,
@@ -67,14 +73,14 @@ def lead(
     not subscribe to its topic, or if it leaves a member out.
     """
     if settings is None or all(member.warm is None for member in members.values()):
-        answer = assignor.assign(cluster, members)
-        _check(answer, members)
-        return _effective(assignor, members, reassign_refused(answer, members))
+        target = _target(assignor, assignor.assign(cluster, members), members, cluster)
+        return _effective(assignor, members, target)
+    members = without_reports(members)
     answer = assignor.assign_warm(cluster, members, settings)
-    _check(answer, members)
-    refined = refine(
-        reassign_refused(answer, members), members, _claims(assignor, members), settings
-    )
+    target = with_stand_ins(_target(assignor, answer, members, cluster), members)
+    present = {name: members[name] for name in target}
+    refined = refine(target, present, _claims(assignor, present), settings)
+    refined = keep_unless_caught_up(refined, members, cluster, settings)
     effective = _effective(assignor, members, refined.active)
     return replace(
         effective,
@@ -84,6 +90,20 @@ def lead(
         targets=refined.targets,
         is_final=refined.is_final,
     )
+
+
+def _target(
+    assignor: Assignor,
+    answer: Mapping[str, Partitions],
+    members: Mapping[str, MemberInfo],
+    cluster: Cluster,
+) -> Mapping[str, Partitions]:
+    """What is right in the end, by an assignor's answer."""
+    _check(answer, members)
+    target = reassign_refused(answer, members)
+    if not any(member.is_away for member in members.values()):
+        return target
+    return keep_for_absent(target, members, _claims(assignor, members), cluster)
 
 
 def _claims(assignor: Assignor, members: Mapping[str, MemberInfo]) -> dict[str, Claim]:
@@ -98,8 +118,10 @@ def _effective(
         return Adjustment(dict(target))
     # Even if this leader itself is still eager: during an upgrade, members of both kinds are in one
     # generation, and eager ones own nothing while they join.
+    # Nothing is withheld for the sake of one that is away: it would not give that back.
+    present = {name: member for name, member in members.items() if not member.is_away}
     subscriptions = {name: member.topics for name, member in members.items()}
-    return adjust(_claims(assignor, members), target, subscriptions)
+    return adjust(_claims(assignor, present), target, subscriptions)
 
 
 def _with_copies_kept(

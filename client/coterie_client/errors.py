@@ -171,7 +171,7 @@ class NoOwnerError(CoterieClientError):
 
     def __init__(self, sentence: str, state: str) -> None:
         super().__init__(sentence)
-        #: `on_its_way`, `unowned`, or `unknown` while no coordinator has told of the group.
+        #: `on_its_way`, `away`, `unowned`, or `unknown` while no coordinator has told of the group.
         self.state = state
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -11,12 +11,12 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-__all__ = ["add_block", "split_blocks"]
+__all__ = ["add_block", "take_block"]
 
 _TRAILER: Final = struct.Struct(">I4s")
+_KIND_BYTES: Final = 4
 #: More than there are kinds; what other members send must not take long to read.
 _BLOCKS_MAX: Final = 16
-_KIND_BYTES: Final = 4
 
 
 def add_block(data: bytes | None, kind: bytes, block: bytes) -> bytes:
@@ -26,25 +26,21 @@ def add_block(data: bytes | None, kind: bytes, block: bytes) -> bytes:
     return b"".join((data or b"", block, _TRAILER.pack(len(block), kind)))
 
 
-def split_blocks(data: bytes | None) -> tuple[bytes | None, dict[bytes, bytes]]:
-    """The assignor's own user data, and the blocks by kind; of two of one kind, the last.
-
-    Own data that was empty comes back as None if there are blocks.
-    """
-    found: dict[bytes, bytes] = {}
-    if data is None:
-        return None, found
-    end = len(data)
+def take_block(data: bytes | None, kind: bytes) -> tuple[bytes | None, bytes | None]:
+    """User data without its last block of a kind, and that block; None if there is none."""
+    end = len(data or b"")
     for _ in range(_BLOCKS_MAX):
-        start = end - _TRAILER.size
-        if start < 0:
+        trailer = end - _TRAILER.size
+        if data is None or trailer < 0:
             break
-        length, kind = _TRAILER.unpack_from(data, start)
-        if not _is_kind(kind) or length > start:
+        length, found = _TRAILER.unpack_from(data, trailer)
+        start = trailer - length
+        if start < 0 or not _is_kind(found):
             break
-        found.setdefault(kind, data[start - length : start])
-        end = start - length
-    return (data[:end] or None) if found else data, found
+        if found == kind:
+            return data[:start] + data[end:], data[start:trailer]
+        end = start
+    return data, None
 
 
 def _is_kind(kind: bytes) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import field as default
 from typing import Final
 
 from coterie_protocol._compile import codec_of
-from coterie_protocol.blocks import add_block, split_blocks
+from coterie_protocol.blocks import add_block, take_block
 from coterie_protocol.codec import encode
 from coterie_protocol.consumer import TopicPartitions, flatten, group_by_topic
 from coterie_protocol.exceptions import ProtocolError
@@ -107,13 +107,8 @@ def split_member_data(data: bytes | None) -> tuple[bytes | None, MemberData | No
 
     Blocks of other kinds stay behind the user data, whatever their order was.
     """
-    own, blocks = split_blocks(data)
-    told = blocks.pop(_KIND, None)
-    if told is None:
-        return data, None
-    for kind, block in reversed(blocks.items()):
-        own = add_block(own, kind, block)
-    return own, _read(told)
+    rest, told = take_block(data, _KIND)
+    return (data, None) if told is None else (rest or None, _read(told))
 
 
 def _read(block: bytes) -> MemberData | None:

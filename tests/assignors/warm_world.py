@@ -156,7 +156,11 @@ class StatefulGroup:
             kept = flatten(led.standbys.get(name, ())) | flatten(led.warmups.get(name, ()))
             had = member.copies
             member.copies = {pair: max(0, had.get(pair, self.cold_lag)) for pair in kept}
-            member.copies |= dict.fromkeys(member.owned, RUNNING)
+            for pair in member.owned:
+                # What it gets cold, it has to restore first.
+                lag = had.get(pair, self.cold_lag)
+                is_cold = lag == UNKNOWN or lag > self.settings.acceptable_recovery_lag
+                member.copies[pair] = lag if is_cold else RUNNING
         return led
 
     def round(self) -> Adjustment:
@@ -171,7 +175,9 @@ class StatefulGroup:
         """All copies catch up."""
         for member in self.members.values():
             if member.copies is not None:
-                member.copies = {pair: min(lag, 0) for pair, lag in member.copies.items()}
+                member.copies = {
+                    pair: RUNNING if pair in member.owned else 0 for pair in member.copies
+                }
 
     def rounds_until_final(self, most: int) -> int:
         """Rebalance, with copies catching up in between, until nothing is to move."""
@@ -210,13 +216,15 @@ class StatefulGroup:
         caught_up: dict[Pair, set[object]] = {}
         for name, info in infos.items():
             for pair, lag in (info.warm.lags if info.warm else {}).items():
-                is_able = pair[0] in info.topics and pair not in flatten(info.refused)
-                if lag != UNKNOWN and lag <= self.settings.acceptable_recovery_lag and is_able:
+                if lag != UNKNOWN and lag <= self.settings.acceptable_recovery_lag:
                     caught_up.setdefault(pair, set()).add(_key(name, info))
         for name, partitions in led.assignment.items():
-            if infos[name].warm is not None:
-                for pair in flatten(partitions):
-                    assert _key(name, infos[name]) in caught_up.get(pair, {_key(name, infos[name])})
+            if infos[name].warm is None:
+                continue
+            for pair in flatten(partitions):
+                able = {_key(n, each) for n, each in infos.items() if pair[0] in each.topics}
+                ready = caught_up.get(pair, set())
+                assert _key(name, infos[name]) in ready or not ready & able
 
     def _check_copies(self, infos: Mapping[str, MemberInfo], led: Adjustment) -> None:
         """Each process has a partition, or a copy of it, at most once."""

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.partitioner.default import murmur2 as murmur2_of_kafka_python
 
-from coterie_protocol.blocks import add_block, split_blocks
+from coterie_protocol.blocks import add_block, take_block
 from coterie_protocol.member_data import (
     ADDRESS_BYTES_MAX,
     LABELS_MAX,
@@ -36,24 +36,29 @@ TOLD = st.builds(
 # -- blocks ----------------------------------------------------------------------------------------
 
 
-@given(st.none() | st.binary(max_size=7), st.dictionaries(KINDS, st.binary(max_size=40)))
-def test_blocks_in_a_row_come_back_with_the_own_data(
-    own: bytes | None, blocks: dict[bytes, bytes]
-) -> None:
-    data = own
+@given(st.binary(max_size=7), st.dictionaries(KINDS, st.binary(max_size=40)))
+def test_blocks_in_a_row_are_taken_in_any_order(own: bytes, blocks: dict[bytes, bytes]) -> None:
+    data: bytes | None = own
     for kind, block in blocks.items():
         data = add_block(data, kind, block)
-    assert split_blocks(data) == ((own or None) if blocks else own, blocks)
+    for kind, block in blocks.items():
+        data, found = take_block(data, kind)
+        assert found == block
+    assert data == own
 
 
 def test_block_of_an_unknown_kind_hides_none_behind_it() -> None:
     data = add_block(join_user_data(b"own", b"copies"), b"nEXT", b"of a later version")
-    assert split_user_data(data) == (b"own", b"copies")
+    own, block = split_user_data(data)
+    assert block == b"copies"
+    assert own == add_block(b"own", b"nEXT", b"of a later version")
 
 
 def test_block_that_holds_a_trailer_is_whole() -> None:
     inner = add_block(b"x", b"wARM", b"y")
-    assert split_blocks(add_block(b"own", b"lOAD", inner)) == (b"own", {b"lOAD": inner})
+    data = add_block(b"own", b"lOAD", inner)
+    assert take_block(data, b"lOAD") == (b"own", inner)
+    assert take_block(data, b"wARM") == (data, None)
 
 
 @pytest.mark.parametrize("kind", [b"wARMS", b"WARM", b"warm", b"w\0RM", b""])
@@ -64,8 +69,9 @@ def test_kind_is_a_small_letter_and_three_capital_ones(kind: bytes) -> None:
 
 @given(st.binary(max_size=200), KINDS, st.integers(0, 2**32 - 1))
 def test_any_bytes_are_split_without_harm(data: bytes, kind: bytes, length: int) -> None:
-    own, blocks = split_blocks(data + struct.pack(">I", length) + kind)
-    assert len(own or b"") + sum(map(len, blocks.values())) <= len(data) + 8
+    whole = data + struct.pack(">I", length) + kind
+    rest, block = take_block(whole, kind)
+    assert (rest == whole) if block is None else (len(rest or b"") + len(block) + 8 == len(whole))
 
 
 # -- what a member tells of itself -----------------------------------------------------------------
@@ -106,7 +112,8 @@ def test_too_many_labels_are_cut_off() -> None:
 
 def test_later_version_is_read_as_far_as_it_is_known() -> None:
     data = join_member_data(None, MemberData("h:1"))
-    block = split_blocks(data)[1][b"mEMB"]
+    _, block = take_block(data, b"mEMB")
+    assert block is not None
     later = add_block(None, b"mEMB", b"\0\x05" + block[2:] + b"more")
     assert split_member_data(later) == (None, MemberData("h:1"))
 

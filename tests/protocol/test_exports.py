@@ -47,6 +47,9 @@ PUBLIC = {
     "coterie_protocol.framing": """
         FRAME_SIZE_LIMIT FrameReader
     """,
+    "coterie_protocol.loads": """
+        LOAD_MAX Load LoadReport join_load_report split_load_report
+    """,
     "coterie_protocol.messages": """
         AbortedTransaction AclCreation AclCreationResult AclDescription
         AlterUserScramCredentialsRequest AlterUserScramCredentialsResponse

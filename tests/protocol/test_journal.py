@@ -22,6 +22,7 @@ from coterie_protocol.journal import (
     GroupEmptied,
     GroupRecovered,
     JournalError,
+    Lags,
     Line,
     MemberPhase,
     NodeStarted,
@@ -35,9 +36,12 @@ from coterie_protocol.journal_text import Audit, BadLine, read_lines
 
 NAMES = st.text(max_size=8)
 PARTITIONS = st.dictionaries(NAMES, st.lists(st.integers(), max_size=3).map(tuple), max_size=3)
+LAGS = st.dictionaries(NAMES, st.dictionaries(NAMES, st.none() | st.integers()), max_size=3)
 MAPPINGS = {
     Partitions: PARTITIONS,
     Mapping[str, Partitions]: st.dictionaries(NAMES, PARTITIONS, max_size=3),
+    Lags: LAGS,
+    Mapping[str, Lags]: st.dictionaries(NAMES, LAGS, max_size=3),
     Mapping[str, Mapping[str, int]]: st.dictionaries(NAMES, st.dictionaries(NAMES, st.integers())),
     Mapping[str, Any]: st.dictionaries(NAMES, st.integers() | st.booleans() | NAMES),
 }

@@ -1,6 +1,6 @@
-"""Which of a topic's partitions move, where members report state: those that takers have copies of.
+"""Which partitions move, where members report state: those that takers have copies of.
 
-To the balance, one partition of a topic is as good as another.  To a member it is not: it takes
+To the balance, one partition is as good as another.  To a member it is not: it takes
 over at once what it has a caught-up copy of, and has to copy anything else first.  And as each
 answer starts from the partitions that members own, moves that wait for their copies would
 otherwise be decided anew every time.
@@ -9,9 +9,16 @@ otherwise be decided anew every time.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
-from coterie_assignors.base import Claim, Cluster, MemberInfo, Partitions, in_kafka_order
+from coterie_assignors.base import (
+    Claim,
+    Cluster,
+    MemberInfo,
+    Partitions,
+    in_kafka_order,
+    subscribers_by_topic,
+)
 from coterie_assignors.copies import Copies, Pair
 from coterie_assignors.ownership import UNOWNED, resolve_claims
 from coterie_protocol.consumer import flatten, group_by_topic
@@ -24,10 +31,13 @@ def prefer_copies(
     cluster: Cluster,
     members: Mapping[str, MemberInfo],
     claims: Mapping[str, Claim],
+    *,
+    by_topic: bool = False,
 ) -> dict[str, Partitions]:
-    """Exchange partitions of one topic, with the same racks, for ones that takers have copies of.
+    """Exchange partitions for ones that their takers have copies of.
 
-    Members get as many of each topic as before, and no more partitions move.
+    What is exchanged has the same subscribers and racks, and `by_topic` also the same topic.  So
+    loads stay as they are, and no more partitions move.
     """
     if all(member.warm is None for member in members.values()):
         return dict(assignment)
@@ -49,7 +59,7 @@ def prefer_copies(
     }
     copies = Copies(order)
     changes: dict[Pair, int] = {}
-    for alike in _alike(cluster, taker):
+    for alike in _alike(order, cluster, taker, by_topic=by_topic):
         changes |= _exchanged(alike, taker, owner, copies)
     if not changes:
         return dict(assignment)
@@ -59,13 +69,20 @@ def prefer_copies(
     return {member.member_id: group_by_topic(pairs[n]) for n, member in enumerate(order)}
 
 
-def _alike(cluster: Cluster, taker: Mapping[Pair, int]) -> Iterable[list[Pair]]:
+def _alike(
+    order: Sequence[MemberInfo], cluster: Cluster, taker: Mapping[Pair, int], *, by_topic: bool
+) -> Iterable[list[Pair]]:
     """The partitions that can stand in for each other."""
-    groups: dict[tuple[str, frozenset[str]], list[Pair]] = {}
+    pools: dict[Hashable, int] = {}
+    pool_of = {
+        topic: pools.setdefault(topic if by_topic else tuple(theirs), len(pools))
+        for topic, theirs in subscribers_by_topic(order, cluster).items()
+    }
+    groups: dict[tuple[int, frozenset[str]], list[Pair]] = {}
     for pair in sorted(taker):
         racks = cluster.racks.get(pair[0])
         where = racks[pair[1]] if racks else frozenset[str]()
-        groups.setdefault((pair[0], where), []).append(pair)
+        groups.setdefault((pool_of[pair[0]], where), []).append(pair)
     return groups.values()
 
 

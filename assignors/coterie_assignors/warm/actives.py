@@ -23,10 +23,10 @@ def place_actives(group: Group) -> dict[Pair, int]:
     undecided: list[Pair] = []
     for pair, wanted in group.target.items():
         owner = group.owner.get(pair)
-        if group.is_ready(pair, wanted) or group.in_one_process(wanted, owner):
+        if group.is_ready(pair, wanted):
             active[pair] = wanted
         elif owner is not None and group.is_at_work(pair, owner):
-            active[pair] = owner
+            active[pair] = wanted if group.in_one_process(wanted, owner) else owner
         else:
             undecided.append(pair)
     if undecided:
@@ -52,12 +52,13 @@ class _Substitutes:
         self._loads = Counter(active.values())
         #: How many partitions each member is to have and neither has nor can have at once.
         self._short = Counter(group.target.values())
-        #: The partitions that are to be released for each member.
+        #: The partitions that are to be released for each member, and can wait.
         self._coming: dict[int, list[Pair]] = {}
         for pair, member in active.items():
-            if group.owner.get(pair, member) == member:
+            owner = group.owner.get(pair, member)
+            if owner == member:
                 self._short[member] -= 1
-            else:
+            elif group.is_at_work(pair, owner):
                 self._coming.setdefault(member, []).append(pair)
         self._stateless = [
             index for index, member in enumerate(group.copies.order) if member.warm is None
@@ -83,7 +84,12 @@ class _Substitutes:
             member = min(candidates)[-1] if candidates else wanted
         if self._group.in_one_process(wanted, member):
             member = wanted
-        self._settle(member, owner)
+        self._loads[member] += 1
+        if member == wanted:
+            self._short[member] -= 1
+        elif member != owner and self._short[member] > 0:
+            self._short[member] -= 1
+            self._let_wait(member)
         return member
 
     def _with_copies(self, pair: Pair) -> Iterator[tuple[int, bool, int, int, int]]:
@@ -97,11 +103,8 @@ class _Substitutes:
                     own_lag = copies.own_lag(pair, member)
                     yield lag, member != wanted, own_lag, self._loads[member], member
 
-    def _settle(self, member: int, owner: int | None) -> None:
-        self._loads[member] += 1
-        if owner not in (None, member) or self._short[member] <= 0:
-            return
-        self._short[member] -= 1
+    def _let_wait(self, member: int) -> None:
+        """Have a member that got something else do without what is to be released for it."""
         if self._coming.get(member):
             waiting = self._coming[member].pop()
             self._active[waiting] = self._group.owner[waiting]

@@ -52,7 +52,7 @@ class InstanceStickyAssignor(CooperativeStickyAssignor):
         for pair, member in given.items():
             pairs[member].append(pair)
         assignment = {each.member_id: group_by_topic(pairs[n]) for n, each in enumerate(order)}
-        return prefer_copies(assignment, cluster, members, claims)
+        return prefer_copies(assignment, cluster, members, claims, by_topic=True)
 
 
 def _owners(
@@ -87,8 +87,8 @@ def _over_processes(
             takers_by_members[key] = sorted({copies.process_of[member] for member in key})
         takers[topic] = takers_by_members[key]
     holder = {
-        pair: copies.process_of[member] if member != FREE else FREE
-        for pair, member in owner.items()
+        pair: copies.process_of[owner[pair]] if owner[pair] != FREE else FREE
+        for pair in _in_turns(owner)
     }
     given = _given_to_copies(holder, takers, copies)
     # Given ones come last: what a unit has too many of, it gives up from the end.
@@ -98,6 +98,19 @@ def _over_processes(
         for process in lags:
             copied.setdefault((holder.get(pair, FREE), process), set()).add(pair[0])
     return Spreading(takers, holder, len(copies.members_of), copied, factor).spread()
+
+
+def _in_turns(owner: Mapping[Pair, int]) -> list[Pair]:
+    """The first partition that each member has of each topic, then all second ones, and so on.
+
+    So the members of a process that gives up some give up equally many.
+    """
+    counts: Counter[tuple[str, int]] = Counter()
+    turns: dict[Pair, int] = {}
+    for pair, member in owner.items():
+        turns[pair] = counts[pair[0], member]
+        counts[pair[0], member] += 1
+    return sorted(owner, key=lambda pair: turns[pair])
 
 
 def _given_to_copies(

@@ -50,10 +50,9 @@ class Group:
             pair, owner
         )
 
-    def in_one_process(self, member: int, other: int | None) -> bool:
+    def in_one_process(self, member: int, other: int) -> bool:
         """Whether two members share their state."""
-        process_of = self.copies.process_of
-        return other is not None and process_of[member] == process_of[other]
+        return self.copies.process_of[member] == self.copies.process_of[other]
 
     def may_have(self, pair: Pair, member: int) -> bool:
         """Whether a member subscribes to a partition's topic, and has not refused it."""

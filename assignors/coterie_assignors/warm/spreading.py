@@ -45,6 +45,7 @@ class Spreading:
         self._counts: dict[str, dict[int, int]] = {topic: {} for topic in takers}
         #: The topics of which each unit has any.
         self._topics: list[set[str]] = [set() for _ in range(units)]
+        self._sizes = Counter(topic for topic, _ in holder)
         #: The topics with the same takers: among these, loads can be evened out.
         self._pools: dict[tuple[int, ...], set[str]] = {}
         for topic, theirs in takers.items():
@@ -60,8 +61,11 @@ class Spreading:
                 self._add(topic, unit)
         for topic, count in free.items():
             self._deal(topic, count)
-        while any(self._even_out(units, topics) for units, topics in self._pools.items()):
-            pass
+        has_changed = True
+        while has_changed:
+            has_changed = False
+            for units, topics in self._pools.items():
+                has_changed |= self._even_out(units, topics)
         for topic in self._takers:
             self._even_out_topic(topic)
         return self._chosen()
@@ -95,11 +99,11 @@ class Spreading:
         """Hand partitions of some topics over, from the highest loads to the lowest."""
         loads, changed = self._loads, False
         low = [(loads[unit], unit) for unit in units]
-        high = [(-load, unit) for load, unit in low]
+        high = [(-load, self._evenness(unit), unit) for load, unit in low]
         heapq.heapify(low)
         heapq.heapify(high)
         while high:
-            load, giver = high[0]
+            load, _, giver = high[0]
             if -load != loads[giver]:
                 heapq.heappop(high)
                 continue
@@ -116,25 +120,35 @@ class Spreading:
             changed = True
             for unit in (giver, taker):
                 heapq.heappush(low, (loads[unit], unit))
-                heapq.heappush(high, (-loads[unit], unit))
+                heapq.heappush(high, (-loads[unit], self._evenness(unit), unit))
         return changed
 
+    def _evenness(self, unit: int) -> float:
+        """How far below an even share a unit is of the topic that it has most of."""
+        return min(
+            (
+                self._sizes[topic] / len(self._takers[topic]) - self._counts[topic][unit]
+                for topic in self._topics[unit]
+            ),
+            default=0.0,
+        )
+
     def _topic_to_move(self, topics: set[str], giver: int, taker: int) -> str | None:
-        """A topic of which the giver has many and the taker few; of several, one with copies."""
+        """A topic of which the giver has more than the taker; if possible, one with copies."""
         copied = self._copied.get((giver, taker), frozenset())
 
-        def key(topic: str) -> tuple[int, bool, str]:
+        def key(topic: str) -> tuple[bool, int, str]:
             counts = self._counts[topic]
             more = counts[giver] - counts.get(taker, 0)
-            return -more, topic not in copied, topic
+            return more <= 0 or topic not in copied, -more, topic
 
         return min(self._topics[giver] & topics, key=key, default=None)
 
     def _even_out_topic(self, topic: str) -> None:
         """Spread a topic, in exchange for others if the loads leave no choice.
 
-        If the giver has no more than the taker as a whole, it has less of another topic, at least
-        where both may have the same topics.
+        If the giver has no more than the taker as a whole, it has less of another topic, if all
+        units may have all topics.  If they may not, what can't be exchanged stays.
         """
         counts, takers, loads = self._counts[topic], self._takers[topic], self._loads
         while counts:
@@ -146,21 +160,21 @@ class Spreading:
             giver = -giver
             _, taker = min((loads[unit], unit) for unit in takers if counts.get(unit, 0) == least)
             if len(self._pools) > 1 or loads[giver] <= loads[taker]:
-                other = self._topic_in_exchange(giver, taker)
+                other = self._topic_in_exchange(topic, giver, taker)
                 if other is None:
                     return
                 self._move(other, taker, giver)
             self._move(topic, giver, taker)
 
-    def _topic_in_exchange(self, giver: int, taker: int) -> str | None:
-        """A topic of which the taker has more than the giver, which may have it, too."""
+    def _topic_in_exchange(self, topic: str, giver: int, taker: int) -> str | None:
+        """A topic with the same takers, of which the taker has more than the giver."""
+        alike = self._topics[taker] & self._pools[tuple(self._takers[topic])]
         more = [
-            (self._counts[topic].get(giver, 0) - self._counts[topic][taker], topic)
-            for topic in self._topics[taker]
-            if giver in self._takers[topic]
+            (self._counts[other].get(giver, 0) - self._counts[other][taker], other)
+            for other in alike
         ]
-        less, topic = min(more, default=(0, ""))
-        return topic if less < 0 else None
+        less, other = min(more, default=(0, ""))
+        return other if less < 0 else None
 
     def _chosen(self) -> dict[Pair, int]:
         """Choose the partitions: units keep the first of those that they have in `holder`."""

@@ -6,9 +6,12 @@ up, the old one stays.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 
-from coterie_assignors.copies import Pair
+from coterie_assignors.copies import NO_COPY, Pair
 from coterie_assignors.warm.group import Move
 from coterie_assignors.warm.standbys import Standbys
 
@@ -22,12 +25,15 @@ def move_standbys(standbys: Standbys, most: int) -> list[Move]:
     others.
     """
     search = _Search(standbys)
-    moves = search.to_copies(most)
+    search.to_caught_up()
+    moves = search.to_copies_under_way(most)
     while len(moves) < most:
-        move = search.to_less_crowded() or search.to_less_loaded()
-        if move is None:
+        better = search.less_crowded() or search.less_loaded()
+        if better is None:
             break
-        moves.append(move)
+        move = search.made(better)
+        if move is not None:
+            moves.append(move)
     return [_move(standbys, pair, process) for pair, process in moves]
 
 
@@ -35,6 +41,15 @@ def _move(standbys: Standbys, pair: Pair, process: int) -> Move:
     group = standbys.group
     members = [m for m in group.copies.members_of[process] if group.may_keep(pair, m)]
     return Move(pair, min(members, key=lambda m: (group.copies.own_lag(pair, m), m)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Better:
+    """A standby that would be better with another process."""
+
+    pair: Pair
+    giver: int
+    taker: int
 
 
 class _Search:
@@ -45,36 +60,70 @@ class _Search:
         self._loads = standbys.loads
         #: The partitions of which a standby is to move.
         self._moving: set[Pair] = set()
-        self._keepers = sorted(
-            {each for topic in {p[0] for p in standbys.of} for each in standbys.keepers(topic)}
-        )
-        self._by_place = {topic: self._grouped(topic) for topic in {p[0] for p in standbys.of}}
+        topics = {pair[0] for pair in standbys.of}
+        self._keepers_of = {topic: frozenset(standbys.keepers(topic)) for topic in topics}
+        self._keepers = frozenset[int]().union(*self._keepers_of.values())
+        self._by_place = {topic: self._grouped(topic) for topic in topics}
 
-    def to_copies(self, most: int) -> list[tuple[Pair, int]]:
-        """Move to copies that there are: at once if they are caught up, else later."""
-        group = self._standbys.group
-        under_way: list[tuple[int, Pair, int]] = []
-        for pair, theirs in self._standbys.of.items():
-            if not theirs:
-                continue
-            for process, lag in sorted(group.copies.lags.get(pair, {}).items()):
-                if lag > group.settings.acceptable_recovery_lag:
-                    under_way.append((lag, pair, process))
-                    continue
-                worse = self._worse_than(pair, process)
-                if worse is not None:
-                    self._standbys.remove(pair, worse)
-                    self._standbys.add(pair, process)
+    def to_caught_up(self) -> None:
+        """Move standbys to better places that are caught up."""
+        ready, _ = self._copies()
+        has_moved = True
+        # One move can make room for another one; each makes places less crowded, or loads more
+        # even, so there is a last one.
+        while has_moved:
+            has_moved = False
+            for _, pair, process in ready:
+                has_moved |= self._moved_at_once(pair, process)
+
+    def to_copies_under_way(self, most: int) -> list[tuple[Pair, int]]:
+        """Find moves to better places with copies that are not caught up."""
+        _, under_way = self._copies()
         moves: list[tuple[Pair, int]] = []
-        for _, pair, process in sorted(under_way):
+        for _, pair, process in under_way:
             if len(moves) == most:
                 break
             worse = self._worse_than(pair, process)
             if worse is not None:
-                moves.append(self._plan(pair, worse, process))
+                moves.append(self._plan(_Better(pair, worse, process)))
         return moves
 
-    def to_less_crowded(self) -> tuple[Pair, int] | None:
+    def made(self, better: _Better) -> tuple[Pair, int] | None:
+        """Move a standby without a copy at once; return what else is to be copied first."""
+        if self._lag(better.pair, better.giver) < NO_COPY:
+            return self._plan(better)
+        topic = better.pair[0]
+        self._by_process[better.giver][topic].remove(better.pair)
+        self._by_process.setdefault(better.taker, {}).setdefault(topic, []).append(better.pair)
+        self._standbys.remove(better.pair, better.giver)
+        self._standbys.add(better.pair, better.taker)
+        return None
+
+    def _copies(self) -> tuple[list[tuple[int, Pair, int]], list[tuple[int, Pair, int]]]:
+        """All copies, those that are caught up and the others, best ones first."""
+        group = self._standbys.group
+        copies = sorted(
+            (lag, pair, process)
+            for pair, theirs in self._standbys.of.items()
+            if theirs
+            for process, lag in group.copies.lags.get(pair, {}).items()
+        )
+        first = bisect_right(
+            copies, group.settings.acceptable_recovery_lag, key=lambda each: each[0]
+        )
+        return copies[:first], copies[first:]
+
+    def _moved_at_once(self, pair: Pair, taker: int) -> bool:
+        if taker in self._standbys.of[pair]:
+            return False
+        worse = self._worse_than(pair, taker)
+        if worse is None:
+            return False
+        self._standbys.remove(pair, worse)
+        self._standbys.add(pair, taker)
+        return True
+
+    def less_crowded(self) -> _Better | None:
         """Find a standby that another process would keep farther from the others."""
         standbys = self._standbys
         if standbys.places.is_one:
@@ -88,7 +137,7 @@ class _Search:
             ]
             if moves:
                 _, _, giver, taker = min(moves)
-                return self._plan(pair, giver, taker)
+                return _Better(pair, giver, taker)
         return None
 
     def _less_crowded(self, pair: Pair) -> Iterator[tuple[int, int, list[int]]]:
@@ -103,26 +152,31 @@ class _Search:
                 if gain > 0:
                     yield giver, gain, takers
 
-    def to_less_loaded(self) -> tuple[Pair, int] | None:
+    def less_loaded(self) -> _Better | None:
         """Find a standby of a process that has two more than another one that may have it."""
         by_load = sorted(self._keepers, key=lambda each: (self._loads[each], each))
-        if not by_load or self._loads[by_load[-1]] < self._loads[by_load[0]] + 2:
-            return None
-        by_process = self._by_process()
         for taker in by_load:
             for giver in reversed(by_load):
                 if self._loads[giver] < self._loads[taker] + 2:
                     break
-                for pair in self._common(by_process.get(giver, {}), taker):
-                    if self._worse_than(pair, taker) == giver:
-                        return self._plan(pair, giver, taker)
+                able = [
+                    (-self._lag(pair, giver), pair)
+                    for pair in self._common(giver, taker)
+                    if self._worse_than(pair, taker) == giver
+                ]
+                if able:
+                    return _Better(min(able)[-1], giver, taker)
         return None
 
-    def _plan(self, pair: Pair, giver: int, taker: int) -> tuple[Pair, int]:
-        self._moving.add(pair)
-        self._loads[giver] -= 1
-        self._loads[taker] += 1
-        return pair, taker
+    def _lag(self, pair: Pair, process: int) -> int:
+        return self._standbys.group.copies.lag(pair, process)
+
+    def _plan(self, better: _Better) -> tuple[Pair, int]:
+        """Count a move as done, which needs a copy first."""
+        self._moving.add(better.pair)
+        self._loads[better.giver] -= 1
+        self._loads[better.taker] += 1
+        return better.pair, better.taker
 
     def _worse_than(self, pair: Pair, taker: int) -> int | None:
         """The process whose standby would be better with another one, if there is one."""
@@ -155,6 +209,7 @@ class _Search:
             by_place.setdefault(self._standbys.places.of[process], []).append(process)
         return list(by_place.values())
 
+    @cached_property
     def _by_process(self) -> dict[int, dict[str, list[Pair]]]:
         """The standbys of each process, by topic."""
         found: dict[int, dict[str, list[Pair]]] = {}
@@ -163,8 +218,8 @@ class _Search:
                 found.setdefault(process, {}).setdefault(pair[0], []).append(pair)
         return found
 
-    def _common(self, by_topic: dict[str, list[Pair]], taker: int) -> Iterator[Pair]:
-        """The standbys of topics that the taker subscribes to as well."""
-        for topic, pairs in by_topic.items():
-            if taker in self._standbys.keepers(topic):
+    def _common(self, giver: int, taker: int) -> Iterator[Pair]:
+        """A process's standbys of topics that another one subscribes to as well."""
+        for topic, pairs in self._by_process.get(giver, {}).items():
+            if taker in self._keepers_of[topic]:
                 yield from pairs

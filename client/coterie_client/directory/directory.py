@@ -167,6 +167,7 @@ class Directory:
             which = f"The topic {found.topic}" if found.topic else "The partition"
         state = {
             "on_its_way": "is on its way to another owner",
+            "away": "waits for its static owner to come back",
             "unowned": "has no owner",
         }.get(found.state, "is not known yet")
         why = f"; {self.trouble}" if self._trouble is not None else ""

@@ -25,7 +25,7 @@ class Owner:
 
     topic: str
     partition: int
-    #: `owned`, `on_its_way` or `unowned`.
+    #: `owned`, `warming`, `on_its_way`, `away` or `unowned`.
     state: str
     #: Its owner's member id, and its static name if it has one; None if it has no owner.
     member: str | None = None

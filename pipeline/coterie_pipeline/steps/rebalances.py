@@ -199,6 +199,10 @@ def _with_end(found: DataFrame) -> DataFrame:
     )
 
 
+#: How members go that have died, or seem to have.
+_DEATHS: Final = ("session_expired", "registration_expired")
+
+
 def _comings_and_goings(lines: DataFrame) -> DataFrame:
     """The members that came and went before each generation began."""
 
@@ -206,7 +210,7 @@ def _comings_and_goings(lines: DataFrame) -> DataFrame:
         rows = F.collect_list(F.when(is_kind(kind), F.struct("pos", "member")))
         return F.array_sort(rows)["member"]
 
-    is_death = is_kind("member_gone") & (F.col("how") == "session_expired")
+    is_death = is_kind("member_gone") & F.col("how").isin(*_DEATHS)
     return lines.groupBy("group", "epoch").agg(
         names("member_joined").alias("came"),
         names("member_gone").alias("went"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from coterie_protocol.blocks import add_block, split_blocks
+from coterie_protocol.blocks import add_block, take_block
 
 __all__ = ["join_user_data", "split_user_data"]
 
@@ -21,5 +21,5 @@ def split_user_data(data: bytes | None) -> tuple[bytes | None, bytes | None]:
 
     Own data that was empty comes back as None.
     """
-    own, blocks = split_blocks(data)
-    return (own, blocks[_KIND]) if _KIND in blocks else (data, None)
+    own, block = take_block(data, _KIND)
+    return (data, None) if block is None else (own or None, block)

@@ -50,6 +50,7 @@ def group_config(settings: Settings) -> Config:
         max_tombstones=math.ceil(settings.max_groups / settings.shards),
         new_member_join_timeout_ms=settings.group_new_member_join_timeout_ms,
         static_expansion_timeout_ms=settings.group_static_expansion_timeout_ms,
+        static_registration_timeout_ms=settings.group_static_registration_timeout_ms,
         ownership_guard=settings.group_ownership_guard,
         rebalance_on_topic_change=settings.group_topic_change_rebalance,
         offset_metadata_max=settings.offset_metadata_max_bytes,

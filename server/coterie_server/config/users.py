@@ -101,15 +101,17 @@ def _first_users(source: str, text: str) -> Iterator[FirstUser]:
 
 
 def _scram_user(where: str, scram: re.Match[str]) -> FirstUser:
-    parts, rest = {}, scram["rest"]
-    for key, quoted, bare in _PART.findall(rest):
-        parts[key] = quoted or bare
+    found = list(_PART.finditer(scram["rest"]))
+    parts = {part[1]: part[2] or part[3] for part in found}
+    # Of a password with a comma, only the first half would count.
+    is_whole = "".join(part[0] for part in found) == scram["rest"] and len(parts) == len(found)
     unknown = parts.keys() - {"name", "password", "iterations", "salt", "saltedpassword"}
     name = parts.get("name") or scram["user"]
     has_one_secret = ("password" in parts) != ("saltedpassword" in parts)
-    if unknown or not name or not has_one_secret:
+    if unknown or not name or not has_one_secret or not is_whole:
         raise SettingsError(
-            f"{where}: expected name, and password or saltedpassword, and maybe iterations and salt"
+            f"{where}: expected name, and password or saltedpassword, and maybe iterations and"
+            " salt; a password with a comma in it stands in quotes"
         )
     salted = _bytes(where, parts.get("saltedpassword"))
     salt = _bytes(where, parts.get("salt"))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from coterie_protocol.consumer import flatten
 from coterie_server.group.group import CONSUMER
 from coterie_server.group.states import GroupState
+from coterie_server.group.warmth import Allowance, orders_of
 from coterie_server.turns import Piece
 
 if TYPE_CHECKING:
@@ -30,6 +31,10 @@ class OwnerState(StrEnum):
     """How it stands with a partition."""
 
     OWNED = "owned"
+    #: It is owned, and another member makes a copy of its state in order to own it then.
+    WARMING = "warming"
+    #: It has no owner just now: its static member's session is over, and its place is kept.
+    AWAY = "away"
     #: It has no owner just now, and a rebalance is about to give it one.
     ON_ITS_WAY = "on_its_way"
     UNOWNED = "unowned"
@@ -70,27 +75,16 @@ def ownerships_of(group: Group, sizes: Mapping[str, int]) -> Making[Ownerships |
     """
     if not _is_readable(group):
         return None
-    row, ledger = group.row, group.ledger
-    # What is looked at later must not change until then.
-    holdings, tokens, moving = dict(ledger.holdings), dict(ledger.tokens), ledger.on_their_way()
-    owners = {member.id: _Owner(group, member) for member in group.members.values()}
+    row, piece = group.row, Piece()
     topics = {name: sizes.get(name, 0) for name in group.topics() or ()}
-    is_rebalancing = group.state in (GroupState.PREPARING, GroupState.COMPLETING)
-    piece = Piece()
-    for topic, number in holdings:
+    moment = _Moment(group)
+    yield from moment.read_targets(row.protocol_name, piece)
+    for topic, number in moment.holdings:
         topics[topic] = max(topics.get(topic, 0), number + 1)
     found: dict[Partition, Ownership] = {}
     for topic, size in sorted(topics.items()):
         for number in range(size):
-            partition = (topic, number)
-            holding = holdings.get(partition)
-            owner = None if holding is None else owners.get(holding.member_id)
-            if owner is not None and owner.has(partition):
-                found[partition] = owner.shown._replace(token=tokens.get(partition))
-            elif holding is not None or is_rebalancing or partition in moving:
-                found[partition] = _ON_ITS_WAY
-            else:
-                found[partition] = _UNOWNED
+            found[topic, number] = moment.ownership_of((topic, number))
             if piece.is_whole():
                 yield
     return Ownerships(row.generation, row.state, topics, found)
@@ -100,6 +94,44 @@ def _is_readable(group: Group) -> bool:
     if group.row.protocol_type not in (None, CONSUMER):
         return False
     return group.topics() is not None or group.state in (GroupState.EMPTY, GroupState.PREPARING)
+
+
+class _Moment:
+    """What there is to know of a group at one moment, whatever becomes of it later."""
+
+    def __init__(self, group: Group) -> None:
+        ledger = group.ledger
+        self.holdings, self._tokens = dict(ledger.holdings), dict(ledger.tokens)
+        self._moving = ledger.on_their_way()
+        self._members = list(group.members.values())
+        self._owners = {member.id: _Owner(group, member) for member in self._members}
+        self._is_rebalancing = group.state in (GroupState.PREPARING, GroupState.COMPLETING)
+        #: Who is to own partitions in the end that others own now.
+        self._targets: dict[Partition, str] = {}
+
+    def read_targets(self, protocol: str | None, piece: Piece) -> Making[None]:
+        """Find out which partitions are to move once copies of their state have caught up."""
+        allowance = Allowance()
+        for member in self._members:
+            orders = orders_of(member, protocol, allowance)
+            if orders is not None:
+                self._targets |= orders.targets
+            if orders is not None or piece.is_whole():
+                yield
+
+    def ownership_of(self, partition: Partition) -> Ownership:
+        """How it stands with a partition."""
+        holding = self.holdings.get(partition)
+        owner = None if holding is None else self._owners.get(holding.member_id)
+        if owner is not None and owner.has(partition):
+            target = self._owners.get(self._targets.get(partition, ""), owner)
+            state = OwnerState.OWNED if target is owner else OwnerState.WARMING
+            return owner.shown._replace(state=state, token=self._tokens.get(partition))
+        if owner is not None and owner.is_away and not self._is_rebalancing:
+            return Ownership(OwnerState.AWAY, instance=owner.shown.instance)
+        if holding is not None or self._is_rebalancing or partition in self._moving:
+            return _ON_ITS_WAY
+        return _UNOWNED
 
 
 class _Owner:
@@ -118,17 +150,18 @@ class _Owner:
         has_joined = (
             member.join is not None
             if group.state is GroupState.PREPARING
-            else group.state is GroupState.COMPLETING and not member.row.is_away
+            else group.state is GroupState.COMPLETING and not member.row.has_not_joined
         )
         #: Whether it has all that it was assigned, and not only what it claimed as it joined.
-        self._has_all = member.id in group.ledger.told and not has_joined
+        self._has_all = member.id in group.ledger.told and not has_joined and not member.is_away
+        self.is_away = member.is_away
         self._subscription = member.subscription(protocol)
         self._claimed: frozenset[Partition] | None = None
 
     def has(self, partition: Partition) -> bool:
         """Whether it has a partition that it was assigned."""
-        if self._has_all:
-            return True
+        if self._has_all or self.is_away:
+            return self._has_all
         if self._claimed is None:
             said = self._subscription
             self._claimed = frozenset() if said is None else flatten(said.owned_partitions)

@@ -122,6 +122,11 @@ class Acls:
     def __len__(self) -> int:
         return len(self._all)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Acls) and self._all.keys() == other._all.keys()
+
+    __hash__ = None  # type: ignore[assignment]  # they change
+
     def __iter__(self) -> Iterator[Acl]:
         return iter(self._all)
 
@@ -193,9 +198,9 @@ class Authorizer:
         self.acls = Acls()
         self._decided: dict[tuple[Principal, str, Operation, ResourceType, str], bool] = {}
 
-    def replace(self, acls: Iterable[Acl]) -> None:
-        """Go by these ACLs from now on."""
-        self.acls = Acls(acls)
+    def go_by(self, acls: Acls) -> None:
+        """Go by these ACLs from now on; `add` and `discard` change them."""
+        self.acls = acls
         self._decided.clear()
 
     def add(self, acl: Acl) -> None:

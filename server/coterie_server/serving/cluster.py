@@ -59,6 +59,8 @@ class NodeNote:
     wants_proof: bool = False
     #: Whether the topics and users that it begins with are stored, if it has the catalogue.
     has_begun: bool = True
+    #: Whether it goes by ACLs.
+    has_authorizer: bool = False
 
     def to_bytes(self) -> bytes:
         """Write it down."""
@@ -85,6 +87,7 @@ class NodeNote:
                 has_tls=bool(found.get("has_tls")),
                 wants_proof=bool(found.get("wants_proof")),
                 has_begun=bool(found.get("has_begun", True)),
+                has_authorizer=bool(found.get("has_authorizer")),
                 is_leaving=bool(found.get("is_leaving", False)),
                 made=TopicsVersion(*map(int, found["made"])),
                 seen=TopicsVersion(*map(int, found["seen"])),
@@ -174,6 +177,11 @@ class Cluster:
         }
         found = (note for owner, (_, note) in self._seen.items() if owner != self._me)
         self.listed = sorted(found, key=lambda note: note.node_id)
+
+    @property
+    def others_go_by_acls(self) -> bool:
+        """Whether another node on the store checks rights, whatever this one does."""
+        return any(note.has_authorizer for note in self.others)
 
     def is_mine(self, shard: int) -> bool:
         """Whether this node has a shard."""

@@ -214,9 +214,8 @@ class Node:
     def note(self, *, is_settled: bool, is_leaving: bool = False) -> bytes:
         """What the node tells the others."""
         service, tls = self._serving.topics, self._options.http_tls
-        recovered = {
-            each.shard: fence for each in self.shards if (fence := each.recovered_under) is not None
-        }
+        fences = ((each.shard, each.recovered_under) for each in self.shards)
+        recovered = {shard: fence for shard, fence in fences if fence is not None}
         return NodeNote(
             self._options.node_id,
             self._addresses,
@@ -230,6 +229,7 @@ class Node:
             self._options.has_tls,
             self._options.wants_proof,
             service.beginning.is_over,
+            self._options.access.authorizer is not None,
         ).to_bytes()
 
     def lost(self, shard: int) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from coterie_protocol import messages as m
 from coterie_server.net import Exchange
 from coterie_server.serving import discovery
+from coterie_server.serving.access_control import KeptRights
 from coterie_server.serving.client_quotas import describe_quotas
 from coterie_server.serving.context import call_soon
 from coterie_server.serving.fan_out import ask_all, divide
@@ -77,6 +78,8 @@ class Router:
         }
         if access_control is not None:
             self.routes = access_control.controlled(self.routes)
+        else:
+            self.routes = KeptRights(directory.cluster).kept(self.routes)
 
     async def close(self) -> None:
         """Answer who waits, and end what is under way."""

@@ -108,12 +108,16 @@ class TopicCopy:
             return False
         # What it has changed itself since may be undone by now, and the rows as they were before.
         if stored != self._stored or self._lives != self._own.lives:
-            self._take_in(stored)
+            copy = self._make(self._ends)
+            rows = (from_stored(key, value) for key, value in stored)
+            for _ in copy.recover_in_turns(rows):
+                await asyncio.sleep(0)
+            if not self._own.may_answer and self._own.version != before:
+                return False
+            self._take_in(copy, stored)
         return True
 
-    def _take_in(self, stored: list[KeptRecord]) -> None:
-        copy = self._make(self._ends)
-        copy.recover(from_stored(key, value) for key, value in stored)
+    def _take_in(self, copy: Catalogue, stored: list[KeptRecord]) -> None:
         copy.only_tell()
         self.topics, self._stored, self._lives = copy, stored, self._own.lives
         if self._own.may_answer:
@@ -121,7 +125,7 @@ class TopicCopy:
                 None  # the node goes by its own, and by these only once they are read again
             )
             return
-        self._access.read(copy.rights)
+        self._access.follow(copy.rights)
         changes = self.counts.read(copy.topics)
         for change in changes:
             if change.change == "deleted":

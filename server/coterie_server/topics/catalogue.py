@@ -42,9 +42,10 @@ from coterie_server.topics.step import Nodes, OneNode, Request, Step, TopicConfi
 from coterie_server.topics.topic_table import MetadataPartitions, TopicTable
 from coterie_server.topics.user_requests import alter_users, describe_users
 from coterie_server.topics.work import Work
+from coterie_server.turns import Piece
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from uuid import UUID
 
     from coterie_server.security.records import Credentials
@@ -73,6 +74,10 @@ _IN_STEPS: Final[dict[type[Any], Callable[[Step, Request], Making[Any]]]] = {
     CreateAclsRequest: create_acls,
     DeleteAclsRequest: delete_acls,
 }
+
+
+#: How many rows are read in one turn of the event loop: one or two milliseconds.
+_ROWS_AT_ONCE: Final = 100
 
 
 class TopicRefusal(Refusal):
@@ -123,13 +128,21 @@ class Catalogue:
 
     def recover(self, rows: Iterable[Row]) -> None:
         """Forget everything and take up where the stored rows leave off."""
+        for _ in self.recover_in_turns(rows):
+            pass
+
+    def recover_in_turns(self, rows: Iterable[Row]) -> Iterator[None]:
+        """The same, in pieces."""
         self._table.clear()
         self.rights.clear()
+        piece = Piece(_ROWS_AT_ONCE)
         for row in rows:
             if isinstance(row, TopicRow):
                 self._table.apply(row)
             else:
                 self.rights.apply(row)
+            if piece.is_whole():
+                yield
 
     def only_tell(self) -> None:
         """Make no topics from now on because a client asks for them in Metadata."""

@@ -24,6 +24,7 @@ _FORCED = frozenset(
         "join_expired",
         "turned_away",
         "session_expired",
+        "registration_expired",
     )
 )
 

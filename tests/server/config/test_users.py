@@ -113,6 +113,9 @@ def test_salted_password_is_taken_as_it_is() -> None:
         "SCRAM-SHA-256=[name=ann,password=hunter2,iterations=many]",
         "SCRAM-SHA-256=[name=ann,password=hunter2,salt=!]",
         "SCRAM-SHA-256=[name=ann,password=hunter2,colour=blue]",
+        "SCRAM-SHA-256=[name=ann,password=a,hunter2]",
+        'SCRAM-SHA-256=[name=ann,password="a"hunter2]',
+        "SCRAM-SHA-256=[name=ann,password=a,password=hunter2]",
     ],
 )
 def test_refusal_of_a_line_names_it_and_shows_nothing_of_it(line: str) -> None:

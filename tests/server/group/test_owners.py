@@ -11,6 +11,7 @@ from coterie_server.group.owners import Ownership, Ownerships, OwnerState, owner
 from coterie_server.turns import begin
 from tests.support.group_harness import Client, World, assigned
 from tests.support.turns import finished
+from tests.support.warm_groups import warm_pair
 from tests.support.watched_world import WatchedWorld
 
 
@@ -191,3 +192,27 @@ def test_replaced_static_member_owns_nothing_until_it_is_told(world: WatchedWorl
 def test_stock_members_have_no_tokens(world: WatchedWorld) -> None:
     world.pair()
     assert look(world).partitions["t", 0].token is None
+
+
+# -- members with state, and members that are away -------------------------------------------------
+
+
+def test_partition_that_another_member_warms_up_for_is_still_its_owners(
+    world: WatchedWorld,
+) -> None:
+    owner, _ = warm_pair(world)
+    found = look(world).partitions
+    assert {each.member for each in found.values()} == {owner.id}
+    assert [each.state for each in found.values()] == [*["owned"] * 3, "warming"]
+
+
+def test_partitions_of_a_static_member_that_is_away_wait_for_it() -> None:
+    world = WatchedWorld(static_registration_timeout_ms=60_000)
+    first, second = world.member("a"), world.member("b", static="one")
+    world.form(first, second)
+    world.live(20_000, first)
+    found = look(world).partitions
+    assert found["t", 0].member == first.id
+    assert found["t", 1] == Ownership(OwnerState.AWAY, instance="one")
+    second.heartbeat()
+    assert look(world).partitions["t", 1].member == second.id

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from coterie_server.security import ANONYMOUS, Principal
 from coterie_server.security.acls import Acl, Operation, PatternType, Permission, ResourceType
-from coterie_server.security.authorizer import OPERATIONS, AccessConfig, Authorizer
+from coterie_server.security.authorizer import OPERATIONS, AccessConfig, Acls, Authorizer
 from coterie_server.security.principal import NODE_KIND
 from tests.support.profiles import examples
 
@@ -75,7 +75,7 @@ def _covers(rule: Acl, name: str) -> bool:
 def authorizer_with(*rules: Acl, **config: Any) -> Authorizer:
     """An authorizer that goes by some ACLs."""
     made = Authorizer(AccessConfig(**config))
-    made.replace(rules)
+    made.go_by(Acls(rules))
     return made
 
 
@@ -263,7 +263,7 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(100):
         assert authorizer.allows(ANN, HERE, Operation.READ, ResourceType.GROUP, f"g{number}")
         assert authorizer.remembered <= 10
-    authorizer.replace(())
+    authorizer.go_by(Acls())
     authorizer.allows(ANN, HERE, Operation.READ, ResourceType.GROUP, "g" * 1000)
     assert authorizer.remembered == 0
 

@@ -53,6 +53,9 @@ SETTINGS: Final = Settings(
 )
 #: Users who are there from the beginning.
 FIRST: Final = {("root", ScramMechanism.SCRAM_SHA_256): ScramCredential(b"s", b"k", b"v", 4096)}
+PASSWORD: Final = m.ScramCredentialUpsertion(
+    name="ann", mechanism=1, iterations=4096, salt=b"salt", salted_password=b"salted"
+)
 #: How soon a change is known everywhere.
 KNOWN_WITHIN_S: Final = 1.0
 
@@ -115,7 +118,7 @@ class Machine:
     ) -> None:
         self.world, self.node_id, self.settings, self.users = world, node_id, settings, users
         self.process = Process(world.scheduler, f"node-{node_id}")
-        self.access = Access(access_config(SETTINGS))
+        self.access = Access(access_config(settings))
         self.node: Node | None = None
         #: Whether it knew the first users when it began to serve.
         self.knew_users = False
@@ -279,6 +282,36 @@ def test_a_change_of_rights_is_known_everywhere_within_a_second(world: World, at
         gone = world.ask(asked, ADMIN, m.DeleteAclsRequest(filters=(filter_of(topic),)))
         assert len(gone.filter_results[0].matching_acls) == 1
         world.until(partial(_is_allowed_everywhere, world, topic, expected=False), KNOWN_WITHIN_S)
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_rights_are_kept_from_clients_of_a_node_without_acls(*, is_first: bool) -> None:
+    """Nor does it matter which of them carries out such changes."""
+    world = World(0)
+    settings = (Settings(), SETTINGS) if is_first else (SETTINGS, Settings())
+    for number, each in enumerate(settings, 1):
+        world.machines.append(Machine(world, number, each))
+        world.until(lambda: world.machines[-1].node is not None)
+    world.scheduler.run(10.0)
+    lax, strict = world.machines if is_first else reversed(world.machines)
+    creation = m.CreateAclsRequest(creations=(anns_right(Operation.ALL, "orders"),))
+    change = m.AlterUserScramCredentialsRequest(deletions=(), upsertions=(PASSWORD,))
+    question = m.DescribeUserScramCredentialsRequest(users=None)
+    refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert [each.error_code for each in world.ask(lax, ANN, creation).results] == [refused]
+    assert [each.error_code for each in world.ask(lax, ANN, change).results] == [refused]
+    assert world.ask(lax, ANN, question).error_code == refused
+    assert [each.error_code for each in world.ask(strict, ADMIN, change).results] == [0]
+
+
+def test_node_without_acls_among_its_like_has_its_passwords_changed() -> None:
+    world = World(0)
+    world.machines = [Machine(world, number, Settings()) for number in (1, 2)]
+    world.until(lambda: all(each.node is not None for each in world.machines))
+    world.scheduler.run(10.0)
+    change = m.AlterUserScramCredentialsRequest(deletions=(), upsertions=(PASSWORD,))
+    for each in world.machines:
+        assert [each.error_code for each in world.ask(each, ANN, change).results] == [0]
 
 
 def _is_allowed_everywhere(world: World, topic: str, *, expected: bool) -> bool:
