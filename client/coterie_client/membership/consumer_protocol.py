@@ -33,6 +33,7 @@ from coterie_protocol.consumer import (
     encode_subscription,
 )
 from coterie_protocol.exceptions import ProtocolError
+from coterie_protocol.member_data import MemberData, join_member_data, split_member_data
 from coterie_protocol.messages.join_group import (
     JoinGroupRequestProtocol,
     JoinGroupResponse,
@@ -81,11 +82,12 @@ def offers(
     keeps: bool,
     refused: Partitions = (),
     rack: str | None,
+    told: MemberData | None = None,
 ) -> tuple[JoinGroupRequestProtocol, ...]:
     """A member's subscription in each assignor's terms, the preferred one first.
 
     `had` is what the member owned last, and `keeps` whether it still does; `refused` is what it
-    can't work on.
+    can't work on, and `told` what it tells of itself.
     """
     return tuple(
         JoinGroupRequestProtocol(
@@ -93,7 +95,7 @@ def offers(
             metadata=encode_subscription(
                 Subscription(
                     topics=tuple(sorted(topics)),
-                    user_data=assignor.subscription_user_data(topics, had.owned, had.generation),
+                    user_data=_user_data(assignor, topics, had, told),
                     owned_partitions=had.owned if keeps else (),
                     generation_id=had.generation,
                     rack_id=rack,
@@ -103,6 +105,13 @@ def offers(
         )
         for assignor in assignors
     )
+
+
+def _user_data(
+    assignor: Assignor, topics: Collection[str], had: Claim, told: MemberData | None
+) -> bytes | None:
+    own = assignor.subscription_user_data(topics, had.owned, had.generation)
+    return own if told is None else join_member_data(own, told)
 
 
 def read_assignment(data: bytes) -> Assignment:
@@ -189,5 +198,6 @@ def _read(member: JoinGroupResponseMember, outbox: Outbox) -> MemberInfo:
         generation=subscription.generation_id,
         rack=subscription.rack_id,
         refused=subscription.refused_partitions,
-        user_data=subscription.user_data,
+        # What members tell of themselves is not for assignors, whose own data may have to end here.
+        user_data=split_member_data(subscription.user_data)[0],
     )

@@ -62,8 +62,7 @@ class Joining:
         self._config = context.config
         self._outbox, self._state = context.outbox, context.state
         self._react, self._loads = context.react, context.loads
-        self._fail = context.fail
-        self._backoff = context.backoff()
+        self._fail, self._backoff = context.fail, context.backoff()
         self._assignors = {assignor.name: assignor for assignor in assignors}
         self._keeps = common_protocol(assignors) is RebalanceProtocol.COOPERATIVE
         self._lookup, self._heartbeats = lookup, heartbeats
@@ -225,6 +224,7 @@ class Joining:
                 keeps=self._keeps,
                 refused=group_by_topic(self._refused),
                 rack=config.rack,
+                told=state.telling(keeps=self._keeps),
             )
         except Exception as error:  # noqa: BLE001  # the user's own code
             self._fail(error)
