@@ -36,7 +36,8 @@ by then is abandoned: its commits fail, and only its fencing token keeps it from
 
 **Where to begin.**  `phases`, `actions`, `machine`; then the parts in the order in which a member
 needs them: `coordinator`, `joining` (with `consumer_protocol` and `topics`), `heartbeats`,
-`ownership`, `offsets`, `leaving`.  `context` holds what they share.
+`ownership`, `offsets`, `leaving`.  `loads`, `smoothing` and `imbalance` are for groups that balance
+loads.  `context` holds what they share.
 """
 
 from coterie_client.membership.actions import (

@@ -105,6 +105,16 @@ class SystemOptions:
     #: How long the group has to be well again after that.
     recovery_s: float = 120.0
 
+    @property
+    def shared_out(self) -> str:
+        """How partitions are shared out, in words."""
+        return f"{self.assignor} by load" if self.balances_loads else self.assignor
+
+    @property
+    def balances_loads(self) -> bool:
+        """Whether its assignor has weights."""
+        return self.weighted and self.assignor in WEIGHTED
+
 
 class System:
     """What is tested, and the ways in which a simulation acts on it."""

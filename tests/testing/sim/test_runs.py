@@ -5,6 +5,7 @@ Some seeds are fixed, others are new every time; a failure says how to repeat it
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from dataclasses import replace
@@ -64,6 +65,15 @@ def test_runs_of_each_profile_pass(profile: str) -> None:
     done = [_check(run_from_seed(seed, profile)) for seed in range(_FIXED[profile])]
     assert sum(result.counts["commits"] for result in done) > 0
     assert sum(result.counts["rebalances completed"] for result in done) > 0
+
+
+@pytest.mark.parametrize("profile", ["brief", "swarm"])
+def test_runs_of_groups_that_balance_loads_pass(profile: str) -> None:
+    drawn = (run_from_seed(seed, profile) for seed in itertools.count(30_000))
+    weighted = (replace(run, options=replace(run.options, weighted=True)) for run in drawn)
+    balancing = (run for run in weighted if run.options.balances_loads)
+    done = [_check(run) for run in itertools.islice(balancing, by_profile(quick=3, long=12))]
+    assert sum(result.counts["rebalance started: load"] for result in done) > 0
 
 
 @pytest.mark.parametrize("profile", _FOUND)
