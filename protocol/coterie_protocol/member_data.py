@@ -37,8 +37,10 @@ LABEL_BYTES_MAX: Final = 256
 
 _KIND: Final = b"mEMB"
 _VERSION: Final = struct.Struct(">h")
-#: Beyond this, a block is not read at all: an owned partition takes some four bytes.
-_BLOCK_BYTES_MAX: Final = 1_048_576
+#: Beyond this, a block is not read at all; an owned partition takes some four bytes.
+_BLOCK_BYTES_MAX: Final = 262_144
+#: A member with more tokens than this tells none.
+_TOKENS_MAX: Final = 20_000
 _TOKEN_MAX: Final = 2**63 - 1
 
 _Key = tuple[str, int]
@@ -88,7 +90,7 @@ def unsound(text: str, bytes_max: int) -> str | None:
 def join_member_data(own: bytes | None, told: MemberData) -> bytes:
     """Put what a member tells behind an assignor's user data."""
     by_token: dict[int, list[_Key]] = {}
-    for partition, token in told.tokens.items():
+    for partition, token in told.tokens.items() if len(told.tokens) <= _TOKENS_MAX else ():
         by_token.setdefault(token, []).append(partition)
     labels = (_Label(name=name, value=value) for name, value in sorted(told.labels.items()))
     body = _Told(

@@ -110,6 +110,11 @@ def test_too_many_labels_are_cut_off() -> None:
     assert list(read.labels) == [f"label-{n:02}" for n in range(LABELS_MAX)]
 
 
+def test_member_with_very_many_partitions_still_tells_its_address() -> None:
+    told = MemberData("h:1", {}, {("a topic", number): number for number in range(20_001)})
+    assert split_member_data(join_member_data(None, told))[1] == MemberData("h:1")
+
+
 def test_later_version_is_read_as_far_as_it_is_known() -> None:
     data = join_member_data(None, MemberData("h:1"))
     _, block = take_block(data, b"mEMB")

@@ -99,11 +99,22 @@ class Ledger:
         """Note that a member is told what it was assigned."""
         self.told.add(member_id)
 
-    def note_tokens(self, member_id: str, token: int, kept: AbstractSet[Partition]) -> None:
-        """Note the token with which a member takes over what it has not kept from before."""
+    def note_tokens(
+        self,
+        member_id: str,
+        token: int,
+        kept: AbstractSet[Partition],
+        told: Mapping[Partition, int],
+    ) -> None:
+        """Note the token with which a member takes over what it has not kept from before.
+
+        With what token it owns what it kept, it has told, unless that is known already.
+        """
         for partition in self.owned_by(member_id):
-            if partition not in kept or partition not in self.tokens:
+            if partition not in kept:
                 self.tokens[partition] = token
+            elif partition in told:
+                self.tokens.setdefault(partition, min(told[partition], token))
 
     def _by_owner(self) -> dict[str, set[Partition]]:
         if self._owned is None:

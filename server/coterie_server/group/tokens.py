@@ -11,7 +11,9 @@ from coterie_protocol.consumer import flatten
 from coterie_server.group.group import RENEWAL_BITS
 
 if TYPE_CHECKING:
+    from coterie_protocol.member_data import MemberData
     from coterie_server.group.group import Group
+    from coterie_server.group.ledger import Partition
     from coterie_server.group.member import Member
 
 __all__ = ["note_tokens", "recover_tokens"]
@@ -19,11 +21,9 @@ __all__ = ["note_tokens", "recover_tokens"]
 
 def note_tokens(group: Group, member: Member) -> None:
     """Remember the token of what a member takes over now, as it is told its assignment."""
-    name = group.row.protocol_name
-    subscription = member.subscription(name)
-    if subscription is not None and member.data(name) is not None:
-        kept = flatten(subscription.owned_partitions)
-        group.ledger.note_tokens(member.id, group.token, kept)
+    told, kept = _said(group, member)
+    if told is not None:
+        group.ledger.note_tokens(member.id, group.token, kept, told.tokens)
 
 
 def recover_tokens(group: Group) -> None:
@@ -34,8 +34,15 @@ def recover_tokens(group: Group) -> None:
     """
     least = group.row.assigned_in << RENEWAL_BITS
     for member in group.members.values():
-        told = member.data(group.row.protocol_name)
-        if told is None:
-            continue
-        for partition in group.ledger.owned_by(member.id):
-            group.ledger.tokens[partition] = min(told.tokens.get(partition, least), least)
+        told, kept = _said(group, member)
+        if told is not None:
+            group.ledger.note_tokens(member.id, least, kept, told.tokens)
+
+
+def _said(group: Group, member: Member) -> tuple[MemberData | None, frozenset[Partition]]:
+    """What a member told as it joined: of itself, and what it kept."""
+    name = group.row.protocol_name
+    subscription, told = member.subscription(name), member.data(name)
+    if subscription is None or told is None:
+        return None, frozenset()
+    return told, flatten(subscription.owned_partitions)

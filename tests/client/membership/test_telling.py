@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +19,7 @@ from coterie_protocol.messages import JoinGroupRequest
 from coterie_server.group.owners import Ownerships, ownerships_of
 from coterie_server.turns import begin
 from tests.support.membership_world import Meeting, Worker
+from tests.support.profiles import by_profile
 from tests.support.scripted_membership import Script
 from tests.support.turns import finished
 
@@ -112,6 +114,52 @@ def test_changed_address_is_told_by_joining_again() -> None:
     first.do(first.machine.rejoin("another address", meeting.now_ms))
     meeting.settle()
     assert {address for address, _ in shown(meeting).values()} == {"other:80"}
+
+
+def test_member_that_tells_an_address_later_is_shown_with_the_tokens_that_it_has() -> None:
+    meeting = Meeting({"t": 4})
+    first = meeting.worker("a").start()
+    meeting.settle()
+    first.machine.tell(MemberData("a:80"))
+    first.do(first.machine.rejoin("an address", meeting.now_ms))
+    meeting.settle()
+    assert shown(meeting) == at_work(meeting)
+    meeting.crash()
+    assert shown(meeting) == at_work(meeting)
+
+
+def act(meeting: Meeting, chance: random.Random, number: int) -> None:
+    """Let something happen to the group."""
+    alive = meeting.alive
+    match chance.choice(["come", "come", "go", "die", "crash", "move", "wait"]):
+        case "come" if len(alive) < 5:
+            instance = chance.choice([{}, {"instance": f"i{number % 3}"}])
+            if not any(each.name == f"i{number % 3}" for each in alive):
+                worker(meeting, instance.get("instance", f"w{number}"), **instance)
+        case "go" if len(alive) > 1:
+            chance.choice(alive).close()
+        case "die" if len(alive) > 1:
+            chance.choice(alive).die()
+        case "crash":
+            meeting.crash()
+        case "move" if alive:
+            mover = chance.choice(alive)
+            mover.do(mover.machine.rejoin("for the sake of it", meeting.now_ms))
+    meeting.run(chance.choice([10, 500, 5_000, 30_000]))
+
+
+@pytest.mark.parametrize("seed", range(by_profile(quick=10, long=100)))
+def test_no_token_is_ever_shown_that_its_owner_does_not_have(seed: int) -> None:
+    meeting, chance = Meeting({"t": 7}, seed=seed), random.Random(seed)
+    for number in range(15):
+        act(meeting, chance, number)
+        if not meeting.alive:
+            continue
+        meeting.settle()
+        known = shown(meeting)
+        for partition, (address, token) in at_work(meeting).items():
+            assert known[partition][0] == address
+            assert (known[partition][1] or 0) <= token, f"seed {seed}, step {number}"
 
 
 def test_leader_and_members_that_know_nothing_of_it_share_the_group() -> None:
