@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import random
 import sqlite3
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import aiohttp
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
 
-from tests.examples.program import Program
+from tests.examples.program import EXAMPLES, Program
 from tests.interop.kafka_broker import free_port
 from tests.live.daemon import Daemon, eventually
 
@@ -162,3 +166,58 @@ async def test_write_without_an_id_is_refused(deployment: Deployment) -> None:
         url = f"http://127.0.0.1:{deployment.port}/counters/apples"
         async with session.post(url) as answer:
             assert answer.status == 400
+
+
+# -- what each of them refuses ---------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def program() -> Any:
+    """The service as a module."""
+    spec = importlib.util.spec_from_file_location(
+        "counter_service", EXAMPLES / "counter_service.py"
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # its dataclasses look for it there
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_table_refuses_writes_of_a_former_owner(program: Any, tmp_path: Path) -> None:
+    with closing(program.Table(tmp_path / "counters.db")) as table:
+        table.take_over(3, 5)
+        assert table.write(3, 5, "a", "apples", 1) == 1
+        assert table.take_over(3, 9) == {"apples": 1}
+        with pytest.raises(program.FormerOwnerError, match="token above 5"):
+            table.write(3, 5, "b", "apples", 2)
+        assert table.write(3, 9, "b", "apples", 2) == 2
+
+
+def test_table_takes_each_write_once(program: Any, tmp_path: Path) -> None:
+    with closing(program.Table(tmp_path / "counters.db")) as table:
+        assert table.write(3, 5, "a", "apples", 1) == 1
+        assert table.write(3, 5, "a", "apples", 2) == 1
+        assert table.take_over(3, 5) == {"apples": 1}
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("owned", "sent", "status"),
+    [(7, 7, 200), (7, 6, 200), (7, 8, 421), (None, 7, 421)],
+    ids=["the owner's", "an earlier one", "a later owner's", "owns nothing"],
+)
+async def test_process_refuses_what_is_meant_for_another(
+    program: Any, tmp_path: Path, owned: int | None, sent: int, status: int
+) -> None:
+    with closing(program.Table(tmp_path / "counters.db")) as table:
+        service, app = program.Service(table), web.Application()
+        if owned is not None:
+            shard = program.Shard(owned, {})
+            service.shards = dict.fromkeys(range(program.SHARDS), shard)
+        app.router.add_post("/counters/{counter}", service.count)
+        async with TestClient(TestServer(app)) as client:
+            headers = {"Idempotency-Key": "1", program.HEADER: str(sent)}
+            answer = await client.post("/counters/apples", headers=headers)
+            assert answer.status == status
