@@ -14,6 +14,7 @@ from bench.support.assignor_cases import (
     AssignorCase,
     case_of_equals,
     case_of_kafkas_benchmark,
+    cases_of_loads,
 )
 from bench.support.java_assignors import TIMEOUT_S, JavaAssignors
 from bench.support.measure import Effort, Figure, calm, ratio, summary
@@ -30,7 +31,7 @@ from tests.assignors.rivals import (
 from tests.assignors.world import assert_fair, assigned
 from tests.interop.java_tools import toolchain_problem
 
-__all__ = ["run"]
+__all__ = ["run", "take_turns", "timed"]
 
 _COTERIE: Final = "coterie"
 _KAFKA_PYTHON: Final = "kafka-python"
@@ -58,6 +59,9 @@ _KAFKAS_QUESTIONS: Final = (
     ("cooperative-sticky, first, 2 of 3 racks", 2),
     ("cooperative-sticky, one joins, 2 of 3 racks", 2),
 )
+
+#: Members and partitions of the groups that balance loads, and those of a quick try.
+_LOADS: Final = ((1000, 10_000), (5, 30))
 
 #: A library that took longer than this for a group is left out for larger ones.
 _SLOW_S: Final = 0.5
@@ -99,6 +103,7 @@ def run(effort: Effort) -> Report:
             for kafkas in _KAFKAS_QUICK_SIZES if effort.quick else _KAFKAS_SIZES:
                 case = case_of_kafkas_benchmark(question, kafkas, replicas=replicas)
                 rows.append(_row(case, effort, slow, java))
+    rows += [_row_of_loads(case) for case in cases_of_loads(*_LOADS[effort.quick])]
     return Report("Assignors", _COLUMNS, (*rows, *_at_scale(effort)), _notes(problem))
 
 
@@ -113,6 +118,7 @@ def _notes(problem: str | None) -> tuple[str, ...]:
         "these only kafka-python has cooperative-sticky, and none knows racks.",
         "Kafka: one warmed-up virtual machine; its serial garbage collector counts;",
         f"it is given up after {TIMEOUT_S:g} s (late).",
+        "By number and by load: one topic, whose partitions differ in load by up to 600 times.",
         "Two assignments: a first one, and another one that starts from it; in processor time.",
         "One differs: one of the members subscribes to one topic only.",
         *(() if problem is None else (f"Without Kafka: {problem}.",)),
@@ -121,7 +127,7 @@ def _notes(problem: str | None) -> tuple[str, ...]:
 
 def _row(case: AssignorCase, effort: Effort, slow: set[str], java: JavaAssignors | None) -> Row:
     calls = {name: call for name, call in _calls(case).items() if name not in slow}
-    entrants = {name: _timed(call) for name, call in calls.items()}
+    entrants = {name: timed(call) for name, call in calls.items()}
     taken = {name: _seconds(call) for name, call in calls.items()}
     slow |= {name for name, seconds in taken.items() if seconds > _SLOW_S} - {_COTERIE}
     is_late = False
@@ -133,7 +139,7 @@ def _row(case: AssignorCase, effort: Effort, slow: set[str], java: JavaAssignors
             entrants[_JAVA] = java.seconds
             taken[_JAVA] = java.seconds(0.0) or 0.0
     most = min(effort.rounds, _ROUNDS_MAX)
-    seconds = _take_turns(
+    seconds = take_turns(
         entrants, max(2, min(most, int(_BUDGET_S / sum(taken.values())))), effort.turn_ms
     )
     if len(case.members) * len(case.cluster.topics) <= 1000:
@@ -157,7 +163,7 @@ def _row(case: AssignorCase, effort: Effort, slow: set[str], java: JavaAssignors
     return Row(case.question, cells)
 
 
-def _take_turns(
+def take_turns(
     entrants: Mapping[str, Timed], rounds: int, turn_ms: float
 ) -> dict[str, list[float]]:
     """Time all contenders in turns, so that a disturbance concerns all of them."""
@@ -174,7 +180,9 @@ def _take_turns(
     return seconds
 
 
-def _timed(call: Call) -> Timed:
+def timed(call: Call) -> Timed:
+    """Return how to time a call."""
+
     def seconds(turn_ms: float) -> float:
         calls, start = 0, time.process_time()
         end = time.perf_counter() + turn_ms / 1000
@@ -215,6 +223,14 @@ def _agree(case: AssignorCase) -> None:
     for ask in (ask_kafka_python, ask_aiokafka):
         if ask(name, topics, case.members) != ours:
             raise AssertionError(f"{case.question}, {case.name}: the assignments differ")
+
+
+def _row_of_loads(case: AssignorCase) -> Row:
+    """Time one of the groups that balance loads, and the same by number."""
+    call = partial(case.assignor.assign, case.cluster, case.members)
+    with calm():
+        time_taken = summary([_seconds(call) for _ in range(5)], unit="ms", scale=1e3)
+    return Row(case.question, (case.name, case.partitions, time_taken, None, None, None, None))
 
 
 def _at_scale(effort: Effort) -> list[Row]:

@@ -1,24 +1,19 @@
-"""What TLS, logins and ACLs cost a coordinator: new connections, and heartbeats on open ones."""
+"""What TLS, logins and ACLs cost: new connections, and heartbeats on open ones; and with Kafka."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import itertools
-import json
 import os
-import ssl
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-import jwt
 import uvloop
-from cryptography.hazmat.primitives.asymmetric import rsa
-from cryptography.x509.oid import NameOID
 
 from bench.support import frames
 from bench.support.load import LoadResult, connect, cpu_s, disconnect, exchange, keep_busy
@@ -26,16 +21,14 @@ from bench.support.logins import MECHANISMS, PASSWORD, USER, log_in, set_scram_p
 from bench.support.measure import Effort, ratio, summary
 from bench.support.members import MemberGroup
 from bench.support.report import Column, Report, Row
-from bench.support.servers import PROC, CoterieServer
+from bench.support.secured import ACLS, PLAIN, Credentials, Way, coterie_ways, kafka_ways
+from bench.support.servers import PROC
 from coterie_client import Admin, Sasl, Security
 from coterie_client.admin import Acl
-from tests.interop.kafka_broker import free_port
-from tests.support.certificates import Authority, name
+from tests.interop.kafka_broker import toolchain_problem
 
 __all__ = ["run"]
 
-PLAIN, TLS, MUTUAL = "PLAINTEXT", "SSL", "SSL, with certificates of clients"
-ACLS: Final = "PLAINTEXT, with ACLs"
 #: So many more are about other groups.
 _OTHER_ACLS: Final = 100
 
@@ -52,6 +45,9 @@ _COLUMNS: Final = (
     Column("cpu", "server's CPU\neach"),
     Column("slower", "rate\n÷ plain"),
     Column("dearer", "CPU\n÷ plain"),
+    Column("kafka_per_s", "Kafka\nper second"),
+    Column("kafka_cpu", "Kafka's CPU\neach"),
+    Column("over_kafka", "rate\n÷ Kafka's"),
 )
 
 
@@ -68,17 +64,6 @@ _FULL: Final = _Scale(rounds=7, seconds=2.0, members=50, connections=1_000)
 _QUICK: Final = _Scale(rounds=2, seconds=0.1, members=3, connections=40)
 
 
-@dataclass(frozen=True, slots=True)
-class _Way:
-    """One way to connect to the server."""
-
-    server: CoterieServer
-    port: int
-    tls: ssl.SSLContext | None = None
-    #: Where clients log in.
-    login_port: int = 0
-
-
 @dataclass(slots=True)
 class _Figures:
     """What came of one kind of load on one way, round by round."""
@@ -91,81 +76,109 @@ class _Figures:
         self.cpu_us.append(result.server_cpu_us)
 
 
+#: By kind of load, then by way or mechanism.
+_Measured = Mapping[str, Mapping[str, _Figures]]
+_HEARTBEATS, _CONNECTIONS, _LOGINS = "Heartbeats", "New connections", "Logins"
+
+
 def run(effort: Effort) -> Report:
     """Measure all ways in turns."""
     title = "Security"
     if not PROC.exists():
-        absent = Row("", ("needs Linux, for its accounts of processes", *[None] * 4))
+        absent = Row("", ("needs Linux, for its accounts of processes", *[None] * 7))
         return Report(title, _COLUMNS, (absent,))
     scale = _QUICK if effort.quick else _FULL
+    problem = "left out of a quick try" if effort.quick else toolchain_problem()
     _FOLDER.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=_FOLDER) as folder:
-        key = rsa.generate_private_key(65537, 2048)
-        with contextlib.ExitStack() as stack:
-            ways = _ways(Path(folder), key)
+    with tempfile.TemporaryDirectory(dir=_FOLDER) as name, contextlib.ExitStack() as stack:
+        folder = Path(name)
+        credentials = Credentials(folder / "credentials")
+        all_ways = [coterie_ways(folder, credentials)]
+        if problem is None:
+            all_ways.append(kafka_ways(folder, credentials))
+        for ways in all_ways:
             for server in {id(way.server): way.server for way in ways.values()}.values():
                 server.start()
                 stack.callback(server.stop)
-            heartbeats, connections, logins = uvloop.run(_measure(ways, _token(key), scale))
-    plain = connections[PLAIN]
-    rows = (
-        *_rows("Heartbeats", heartbeats, heartbeats[PLAIN]),
-        *_rows("New connections", connections, plain),
-        *_rows("Logins", logins, plain),
-    )
-    return Report(title, _COLUMNS, rows, _notes(scale))
+        measured = uvloop.run(_measure(all_ways, credentials.token(), scale))
+    kafkas = measured[1] if problem is None else {}
+    rows = tuple(row for kind in measured[0] for row in _rows(kind, measured[0], kafkas))
+    return Report(title, _COLUMNS, rows, _notes(scale, problem))
 
 
-def _ways(folder: Path, key: rsa.RSAPrivateKey) -> Mapping[str, _Way]:
-    authority = Authority(folder / "certificates")
-    client = authority.issue_to(name((NameOID.COMMON_NAME, "bench")))
-    ports = {each: free_port() for each in ("SSL", "MUTUAL", "LOGIN")}
-    jwks = folder / "jwks.json"
-    public = jwt.algorithms.RSAAlgorithm.to_jwk(key.public_key(), as_dict=True)
-    jwks.write_text(json.dumps({"keys": [public]}))
-    server = _server(
-        folder / "server",
-        ports,
-        {
-            "ssl.keystore.location": str(authority.issue().both),
-            "ssl.truststore.location": str(authority.file),
-            "listener.name.mutual.ssl.client.auth": "required",
-            "listener.security.protocol.map": "MUTUAL:SSL,LOGIN:SASL_PLAINTEXT",
-            "sasl.enabled.mechanisms": ",".join(MECHANISMS),
-            "sasl.oauthbearer.jwks.endpoint.url": f"file://{jwks}",
-        },
-    )
-    users = folder / "users"
-    users.write_text(f"{USER}:{PASSWORD}\n")
-    admin_port = free_port()
-    with_acls = _server(
-        folder / "with-acls",
-        {"LOGIN": admin_port},
-        {
-            "listener.security.protocol.map": "LOGIN:SASL_PLAINTEXT",
-            "bootstrap.users.file": str(users),
-            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-            "super.users": f"User:{USER}",
-        },
-    )
-    return {
-        PLAIN: _Way(server, server.port, login_port=ports["LOGIN"]),
-        TLS: _Way(server, ports["SSL"], authority.client_context()),
-        MUTUAL: _Way(server, ports["MUTUAL"], authority.client_context(client)),
-        ACLS: _Way(with_acls, with_acls.port, login_port=admin_port),
-    }
+async def _measure(
+    all_ways: Sequence[Mapping[str, Way]], token: str, scale: _Scale
+) -> Sequence[_Measured]:
+    """Measure Coterie and Kafka in turns."""
+    contenders = [_Contender(ways, token, scale) for ways in all_ways]
+    for contender in contenders:
+        await contender.prepare()
+    for turn in range(scale.rounds):
+        for contender in contenders:
+            await contender.measure(turn)
+    for contender in contenders:
+        await contender.close()
+    return [contender.figures for contender in contenders]
 
 
-def _server(folder: Path, ports: Mapping[str, int], settings: Mapping[str, str]) -> CoterieServer:
-    arguments = [
-        part for each, at in ports.items() for part in ("--listen", f"{each}://{_HOST}:{at}")
-    ]
-    return CoterieServer(folder, settings=settings, arguments=arguments)
+class _Contender:
+    """Servers of one kind, the connections to them, and what was measured."""
 
+    def __init__(self, ways: Mapping[str, Way], token: str, scale: _Scale) -> None:
+        self._ways, self._token, self._scale = ways, token, scale
+        self._beats: dict[int, list[bytes]] = {}
+        self._opened: dict[str, list[asyncio.Transport]] = {}
+        self._joined: list[asyncio.Transport] = []
+        self.figures: dict[str, dict[str, _Figures]] = {}
+        self._begin()
 
-def _token(key: rsa.RSAPrivateKey) -> str:
-    now = int(time.time())
-    return jwt.encode({"sub": USER, "iat": now, "exp": now + 3_600}, key, "RS256")
+    def _begin(self) -> None:
+        self.figures = {
+            _HEARTBEATS: {what: _Figures() for what in self._ways},
+            _CONNECTIONS: {what: _Figures() for what in self._ways},
+            _LOGINS: {mechanism: _Figures() for mechanism in MECHANISMS},
+        }
+
+    async def prepare(self) -> None:
+        """Form a group on each server, connect in each way, and let all of it run once."""
+        if ACLS in self._ways:
+            await _give_rights(self._ways[ACLS].login_port)
+        await set_scram_password(self._ways[PLAIN].port)
+        for what in (each for each in (PLAIN, ACLS) if each in self._ways):
+            way = self._ways[what]
+            await asyncio.to_thread(frames.make_ready, way.port, self._scale.members)
+            members = await connect(way.port, self._scale.members)
+            self._joined += members
+            self._beats[id(way.server)] = await _members(members)
+        for what, way in self._ways.items():
+            self._opened[what] = await way.connect(self._scale.members)
+        await self.measure(0)
+        self._begin()  # a Java that has just started is slower
+
+    async def measure(self, turn: int) -> None:
+        """Take one round, which begins with another way each time."""
+        order, scale = list(self._ways), self._scale
+        for what in order[turn % len(order) :] + order[: turn % len(order)]:
+            way = self._ways[what]
+            own = self._beats[id(way.server)]
+            self.figures[_HEARTBEATS][what].add(
+                await keep_busy(
+                    self._opened[what],
+                    [itertools.repeat(each) for each in own],
+                    pid=way.server.pid,
+                    seconds=scale.seconds,
+                    check=frames.check_heartbeat,
+                )
+            )
+            self.figures[_CONNECTIONS][what].add(await _connect_anew(way, own[0], scale))
+        for mechanism in MECHANISMS:
+            logged_in = await _log_in_anew(self._ways[PLAIN], mechanism, self._token, scale)
+            self.figures[_LOGINS][mechanism].add(logged_in)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for each in (self._joined, *self._opened.values()):
+            await disconnect(each)
 
 
 async def _give_rights(port: int) -> None:
@@ -181,44 +194,6 @@ async def _give_rights(port: int) -> None:
     await asyncio.sleep(1)  # by then they are known
 
 
-async def _measure(
-    ways: Mapping[str, _Way], token: str, scale: _Scale
-) -> tuple[Mapping[str, _Figures], Mapping[str, _Figures], Mapping[str, _Figures]]:
-    await _give_rights(ways[ACLS].login_port)
-    await set_scram_password(ways[PLAIN].port)
-    beats: dict[int, list[bytes]] = {}
-    joined: list[asyncio.Transport] = []
-    for way in (ways[PLAIN], ways[ACLS]):
-        await asyncio.to_thread(frames.make_ready, way.port, scale.members)
-        members = await connect(way.port, scale.members)
-        joined += members
-        beats[id(way.server)] = await _members(members)
-    opened = {what: await connect(way.port, scale.members, way.tls) for what, way in ways.items()}
-    heartbeats = {what: _Figures() for what in ways}
-    connections = {what: _Figures() for what in ways}
-    logins = {mechanism: _Figures() for mechanism in MECHANISMS}
-    for turn in range(scale.rounds):
-        order = list(ways)
-        for what in order[turn % len(order) :] + order[: turn % len(order)]:
-            way = ways[what]
-            own = beats[id(way.server)]
-            heartbeats[what].add(
-                await keep_busy(
-                    opened[what],
-                    [itertools.repeat(each) for each in own],
-                    pid=way.server.pid,
-                    seconds=scale.seconds,
-                    check=frames.check_heartbeat,
-                )
-            )
-            connections[what].add(await _connect_anew(way, own[0], scale))
-        for mechanism in MECHANISMS:
-            logins[mechanism].add(await _log_in_anew(ways[PLAIN], mechanism, token, scale))
-    for each in (joined, *opened.values()):
-        await disconnect(each)
-    return heartbeats, connections, logins
-
-
 async def _members(opened: Sequence[asyncio.Transport]) -> list[bytes]:
     """Form a group; return a heartbeat of each member, which may be sent on any connection."""
     group = MemberGroup("members")
@@ -226,32 +201,30 @@ async def _members(opened: Sequence[asyncio.Transport]) -> list[bytes]:
     return [frames.heartbeat(group.group_id, each.generation, each.id) for each in group.members]
 
 
-async def _connect_anew(way: _Way, beat: bytes, scale: _Scale) -> LoadResult:
+async def _connect_anew(way: Way, beat: bytes, scale: _Scale) -> LoadResult:
     """Open connections, have a request answered on each, and close them."""
 
     async def several() -> None:
-        opened = await connect(way.port, _AT_A_TIME, way.tls)
+        opened = await way.connect(_AT_A_TIME)
         await exchange(opened, [iter([beat]) for _ in opened], frames.check_heartbeat)
         for each in opened:
             each.abort()
 
-    return await _repeated(way.server, several, scale)
+    return await _repeated(way.server.pid, several, scale)
 
 
-async def _log_in_anew(way: _Way, mechanism: str, token: str, scale: _Scale) -> LoadResult:
+async def _log_in_anew(way: Way, mechanism: str, token: str, scale: _Scale) -> LoadResult:
     """Open connections, log in on each, and close them."""
 
     async def several() -> None:
         several = (log_in(way.login_port, mechanism, token) for _ in range(_AT_A_TIME))
         await asyncio.gather(*several)
 
-    return await _repeated(way.server, several, scale)
+    return await _repeated(way.server.pid, several, scale)
 
 
-async def _repeated(
-    server: CoterieServer, several: Callable[[], Awaitable[None]], scale: _Scale
-) -> LoadResult:
-    server_cpu_s, client_cpu_s = cpu_s(server.pid), time.process_time()
+async def _repeated(pid: int, several: Callable[[], Awaitable[None]], scale: _Scale) -> LoadResult:
+    server_cpu_s, client_cpu_s = cpu_s(pid), time.process_time()
     began = time.perf_counter()
     for _ in range(0, scale.connections, _AT_A_TIME):
         await several()
@@ -260,28 +233,33 @@ async def _repeated(
     return LoadResult(
         answers=-(-scale.connections // _AT_A_TIME) * _AT_A_TIME,
         seconds=seconds,
-        server_cpu_s=max(cpu_s(server.pid) - server_cpu_s, _TICK_S),
+        server_cpu_s=max(cpu_s(pid) - server_cpu_s, _TICK_S),
         client_cpu_s=time.process_time() - client_cpu_s,
     )
 
 
-def _rows(group: str, figures: Mapping[str, _Figures], plain: _Figures) -> Sequence[Row]:
-    return [
-        Row(
-            group,
+def _rows(kind: str, ours: _Measured, kafkas: _Measured) -> Iterable[Row]:
+    """The rows of one kind of load, compared with its plain way, or with plain connections."""
+    plain = ours[kind].get(PLAIN) or ours[_CONNECTIONS][PLAIN]
+    for what, own in ours[kind].items():
+        kafka = kafkas.get(kind, {}).get(what)
+        yield Row(
+            kind,
             (
                 what,
-                summary(each.per_s, unit="/s"),
-                summary(each.cpu_us, unit="µs"),
-                None if what == PLAIN else ratio(each.per_s, plain.per_s),
-                None if what == PLAIN else ratio(each.cpu_us, plain.cpu_us),
+                summary(own.per_s, unit="/s"),
+                summary(own.cpu_us, unit="µs"),
+                None if what == PLAIN else ratio(own.per_s, plain.per_s),
+                None if what == PLAIN else ratio(own.cpu_us, plain.cpu_us),
+                None if kafka is None else summary(kafka.per_s, unit="/s"),
+                None if kafka is None else summary(kafka.cpu_us, unit="µs"),
+                None if kafka is None else ratio(own.per_s, kafka.per_s),
             ),
         )
-        for what, each in figures.items()
-    ]
 
 
-def _notes(scale: _Scale) -> tuple[str, ...]:
+def _notes(scale: _Scale, problem: str | None) -> tuple[str, ...]:
+    without = "one node, KRaft, with memory and collector as in its start script, warmed up"
     return (
         f"One process serves all ways in turns, another those with ACLs; {scale.rounds} rounds.",
         f"With ACLs: three that let clients do everything, and {_OTHER_ACLS} about other groups.",
@@ -290,5 +268,6 @@ def _notes(scale: _Scale) -> tuple[str, ...]:
         f"Logins: {_AT_A_TIME} at a time without TLS, compared with new connections in PLAINTEXT.",
         "PLAIN: but for the first, the password is known to be right; OAUTHBEARER: RS256.",
         "TLS 1.3, with keys on the curve P-256.",
+        f"Kafka: {without}." if problem is None else f"Without Kafka: {problem}.",
         "The client, also Python, shakes hands on the same machine, so rates are lower bounds.",
     )

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import socket
 import struct
+from collections.abc import Sequence
 from typing import Any, Final
 
 from engine import ANSWER_TIMEOUT_S, Engine, get
@@ -15,15 +16,16 @@ __all__ = ["FILE", "NODES", "Nodes", "free_ports"]
 FILE: Final = "compose.ha.yaml"
 #: The numbers of the nodes, and of the services.
 NODES: Final = (1, 2, 3)
+#: The file's variables.
+PORTS: Final = tuple(f"{what}_PORT_{node}" for what in ("CLIENT", "HTTP") for node in NODES)
 _HOST: Final = "127.0.0.1"
 _FIND_COORDINATOR: Final = 10
 #: Of these, each node coordinates some.
 _SAMPLE: Final = [f"sample-{number}" for number in range(12)]
 
 
-def free_ports() -> dict[str, str]:
-    """Ports of this machine that nothing listens on, by the compose file's variables."""
-    names = [f"{what}_PORT_{node}" for what in ("CLIENT", "HTTP") for node in NODES]
+def free_ports(names: Sequence[str] = PORTS) -> dict[str, str]:
+    """Ports of this machine that nothing listens on, by a compose file's variables."""
     sockets = [socket.create_server((_HOST, 0)) for _ in names]
     ports = {name: str(each.getsockname()[1]) for name, each in zip(names, sockets, strict=True)}
     for each in sockets:

@@ -6,6 +6,7 @@
     python3 docker/run.py build     prepare, and build `coterie` and `coterie-tests`
     python3 docker/run.py test      build, run the integration tests, and end with their status
     python3 docker/run.py failover  build, and let three coordinators take over from each other
+    python3 docker/run.py secure    build, and let in who belongs, and no others, with TLS and users
     python3 docker/run.py show      show what is promised: clients on both sides, kill -9, SIGTERM
     python3 docker/run.py contents  build `coterie`, and tell what takes how much of it
 
@@ -38,6 +39,7 @@ from typing import Any, Final
 from engine import FOLDER, ROOT, ContainerError, Engine, expect, find_engine, get, say, shown, wait
 from failover import fail_over
 from preflight import explain, missing_for_base
+from secured import let_in
 
 __all__ = ["main"]
 
@@ -202,6 +204,7 @@ def test(engine: Engine) -> int:
     finally:
         engine.take_down(file)
     fail_over(engine, _postgres(engine))
+    let_in(engine)
     return code
 
 
@@ -209,6 +212,13 @@ def failover(engine: Engine) -> int:
     """Let coordinators take over from each other; raise if their members notice."""
     build(engine, *IMAGES)
     fail_over(engine, _postgres(engine))
+    return 0
+
+
+def secure(engine: Engine) -> int:
+    """Let clients in that have certificates, passwords and rights; raise if others get in."""
+    build(engine, "daemon")
+    let_in(engine)
     return 0
 
 
@@ -393,6 +403,7 @@ def main() -> int:
         "build": _build_all,
         "test": test,
         "failover": failover,
+        "secure": secure,
         "show": show,
         "contents": contents,
     }

@@ -1,7 +1,8 @@
 # noqa: INP001 - a script, not a package
 """A worker for the compose files that counts, for ever, on each shard that it owns.
 
-It is given where the coordinator is and, to speak TLS, the folder with its certificate.
+It is given where the coordinator is and, if it has to prove who it is, the folder with its
+certificate, or a file of Kafka's `client.properties`.
 For workers that do something useful, see `examples`.
 """
 
@@ -37,17 +38,19 @@ async def _count(shard: Partition) -> None:
         _log.info("%s ends at %d", shard, done)
 
 
-def _security(folder: Path) -> Security:
-    return Security(tls=Tls(cafile=folder / "ca.pem", certfile=folder / "both.pem"))
+def _security(path: Path) -> Security:
+    if not path.is_dir():
+        return Security.from_properties(path)
+    return Security(tls=Tls(cafile=path / "ca.pem", certfile=path / "both.pem"))
 
 
-async def main(bootstrap: str, certificates: str = "") -> None:
+async def main(bootstrap: str, credentials: str = "") -> None:
     """Work until asked to stop."""
     async with Group(
         bootstrap,
         "counting",
         topics=["shards"],
-        security=_security(Path(certificates)) if certificates else Security(),
+        security=_security(Path(credentials)) if credentials else Security(),
         stop_on_signals=True,
     ) as group:
         await group.run(_count)

@@ -31,6 +31,8 @@ Where to read on
 - `range`, `roundrobin`: Kafka's assignors of these names, to the letter.
 - `sticky`: balanced, and with as few moves as that allows; a package with an introduction of its
   own.
+- `weights`: the settings by which the sticky assignors balance loads instead of numbers.
+- `outlook`: what a leader knows of the members some time after it has decided.
 - `ownership`: resolves contradicting claims; used by `leader` and `sticky`.
 
 Everything here is pure: the same question gets the same answer, and there is no I/O and no clock.
@@ -49,15 +51,21 @@ from coterie_assignors.base import (
 from coterie_assignors.leader import Adjustment, InvalidAssignmentError, adjust, lead
 from coterie_assignors.range import RangeAssignor
 from coterie_assignors.roundrobin import RoundRobinAssignor
+from coterie_assignors.state import RUNNING, UNKNOWN, WarmReport, WarmSettings
 from coterie_assignors.sticky import CooperativeStickyAssignor, StickyAssignor
+from coterie_assignors.warm import InstanceStickyAssignor, next_probing_ms
+from coterie_assignors.weights import Weights
 
 __all__ = [
     "NO_GENERATION",
+    "RUNNING",
+    "UNKNOWN",
     "Adjustment",
     "Assignor",
     "Claim",
     "Cluster",
     "CooperativeStickyAssignor",
+    "InstanceStickyAssignor",
     "InvalidAssignmentError",
     "MemberInfo",
     "Partitions",
@@ -65,7 +73,11 @@ __all__ = [
     "RebalanceProtocol",
     "RoundRobinAssignor",
     "StickyAssignor",
+    "WarmReport",
+    "WarmSettings",
+    "Weights",
     "adjust",
     "in_kafka_order",
     "lead",
+    "next_probing_ms",
 ]

@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import ClassVar, Final
 
+from coterie_assignors.state import WarmReport, WarmSettings
+from coterie_assignors.weights import Weights
 from coterie_protocol.consumer import TopicPartitions
+from coterie_protocol.loads import LoadReport
 
 __all__ = [
     "NO_GENERATION",
@@ -73,6 +76,14 @@ class MemberInfo:
     refused: Partitions = ()
     #: What its assignor wrote for the leader's.
     user_data: bytes | None = None
+    #: The state that it holds.  To a member without a report (None) all partitions are alike: it is
+    #: ready for any at once, and never keeps a copy of another member's state.
+    warm: WarmReport | None = None
+    #: A static member whose session is over and whose place is kept: `owned` is what it was
+    #: assigned last.  Assignors need not look at this; `lead` keeps for it what it had.
+    is_away: bool = False
+    #: The loads of its partitions, and since when it has them, as `read_loads` finds them.
+    loads: LoadReport | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +106,8 @@ class Assignor(ABC):
     name: ClassVar[str]
     #: The protocols that the group's members may use with it, the preferred one last.
     protocols: ClassVar[tuple[RebalanceProtocol, ...]] = (RebalanceProtocol.EAGER,)
+    #: How it balances loads; None if it does not, and members need not tell theirs.
+    weights: Weights | None = None
 
     @abstractmethod
     def assign(self, cluster: Cluster, members: Mapping[str, MemberInfo]) -> dict[str, Partitions]:
@@ -104,6 +117,18 @@ class Assignor(ABC):
         that subscribes to its topic.  Under `COOPERATIVE`, `lead` withholds what another member
         still owns; an assignor need not.
         """
+
+    def assign_warm(
+        self,
+        cluster: Cluster,
+        members: Mapping[str, MemberInfo],
+        settings: WarmSettings,  # noqa: ARG002  # for those who override this
+    ) -> dict[str, Partitions]:
+        """Asked instead of `assign` where members report state: return what is right in the end.
+
+        `lead` sees to it that partitions move there only as copies of their state catch up.
+        """
+        return self.assign(cluster, members)
 
     def subscription_user_data(
         self,
@@ -122,6 +147,21 @@ class Assignor(ABC):
         self, assignment: Partitions, generation: int, user_data: bytes | None = None
     ) -> None:
         """Called with the partitions that were assigned to this member."""
+
+    def note_loads(self, report: LoadReport) -> None:  # noqa: B027  # most balance numbers
+        """Called with the loads of this member's partitions before it joins, if it has weights."""
+
+    def reason_to_rebalance(
+        self,
+        cluster: Cluster,  # noqa: ARG002  # for those who override this
+        members: Mapping[str, MemberInfo],  # noqa: ARG002
+    ) -> str | None:
+        """Return why partitions would move if the group rebalanced now; None if none would.
+
+        The leader's is asked if its `weights` say that it starts rebalances.  `members` own what
+        they were assigned, and have `loads`; those that others told are those of their last join.
+        """
+        return None
 
     def claim(self, member: MemberInfo) -> Claim:
         """Read from a member's subscription which partitions it owned, and in which generation."""

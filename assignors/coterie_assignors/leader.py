@@ -1,8 +1,8 @@
 """The leader's work: from an assignor's answer to what is sent to the members.
 
-`lead` checks the answer, reassigns what members refused, and for cooperative assignors withholds
-what other members still own (KIP-429).  So no partition ever has two owners, whichever assignor is
-in use.
+`lead` checks the answer, reassigns what members refused, has partitions with state wait until they
+can move (`warm`), and for cooperative assignors withholds what other members still own (KIP-429).
+So no partition ever has two owners, whichever assignor is in use.
 """
 
 from __future__ import annotations
@@ -10,6 +10,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from coterie_assignors.absence import (
+    keep_for_absent,
+    keep_unless_caught_up,
+    with_stand_ins,
+    without_reports,
+)
 from coterie_assignors.base import (
     Assignor,
     Claim,
@@ -19,6 +25,8 @@ from coterie_assignors.base import (
     RebalanceProtocol,
 )
 from coterie_assignors.ownership import CONTESTED, Owners, resolve_claims
+from coterie_assignors.state import WarmSettings
+from coterie_assignors.warm.refiner import refine
 from coterie_protocol.consumer import TopicPartitions, flatten, group_by_topic
 
 __all__ = ["Adjustment", "InvalidAssignmentError", "adjust", "lead", "reassign_refused"]
@@ -39,23 +47,95 @@ class Adjustment:
     needs_rejoin: bool = False
     #: The withheld partitions, by the member that each is meant for.
     withheld: dict[str, Partitions] = field(default_factory=dict)
+    #: The partitions whose state members are to keep a copy of, in case their owner fails, or until
+    #: what is withheld for them is theirs.
+    standbys: dict[str, Partitions] = field(default_factory=dict)
+    #: The partitions that members are to become ready for.
+    warmups: dict[str, Partitions] = field(default_factory=dict)
+    #: For each partition that is to move in the end, where to, as a member id.
+    targets: dict[_Pair, str] = field(default_factory=dict)
+    #: Whether this is what is right in the end.  If not, the leader has to look again later.
+    is_final: bool = True
 
 
-def lead(assignor: Assignor, cluster: Cluster, members: Mapping[str, MemberInfo]) -> Adjustment:
+def lead(
+    assignor: Assignor,
+    cluster: Cluster,
+    members: Mapping[str, MemberInfo],
+    settings: WarmSettings | None = None,
+) -> Adjustment:
     """Have the assignor decide, check its answer, and adjust it.
+
+    With settings, and if any member reports state, partitions move only to members that are ready
+    for them.
 
     Raises `InvalidAssignmentError` if the answer assigns a partition twice or to a member that does
     not subscribe to its topic, or if it leaves a member out.
     """
-    answer = assignor.assign(cluster, members)
+    if settings is None or all(member.warm is None for member in members.values()):
+        target = _target(assignor, assignor.assign(cluster, members), members, cluster)
+        return _effective(assignor, members, target)
+    members = without_reports(members)
+    answer = assignor.assign_warm(cluster, members, settings)
+    target = with_stand_ins(_target(assignor, answer, members, cluster), members)
+    present = {name: members[name] for name in target}
+    refined = refine(target, present, _claims(assignor, present), settings)
+    refined = keep_unless_caught_up(refined, members, cluster, settings)
+    effective = _effective(assignor, members, refined.active)
+    return replace(
+        effective,
+        needs_rejoin=effective.needs_rejoin or refined.needs_rejoin,
+        standbys=_with_copies_kept(refined.standbys, effective.withheld, members),
+        warmups=refined.warmups,
+        targets=refined.targets,
+        is_final=refined.is_final,
+    )
+
+
+def _target(
+    assignor: Assignor,
+    answer: Mapping[str, Partitions],
+    members: Mapping[str, MemberInfo],
+    cluster: Cluster,
+) -> Mapping[str, Partitions]:
+    """What is right in the end, by an assignor's answer."""
     _check(answer, members)
     target = reassign_refused(answer, members)
+    if not any(member.is_away for member in members.values()):
+        return target
+    return keep_for_absent(target, members, _claims(assignor, members), cluster)
+
+
+def _claims(assignor: Assignor, members: Mapping[str, MemberInfo]) -> dict[str, Claim]:
+    return {member_id: assignor.claim(member) for member_id, member in members.items()}
+
+
+def _effective(
+    assignor: Assignor, members: Mapping[str, MemberInfo], target: Mapping[str, Partitions]
+) -> Adjustment:
+    """What can take effect at once."""
     if RebalanceProtocol.COOPERATIVE not in assignor.protocols:
         return Adjustment(dict(target))
     # Even if this leader itself is still eager: during an upgrade, members of both kinds are in one
     # generation, and eager ones own nothing while they join.
-    claims = {member_id: assignor.claim(member) for member_id, member in members.items()}
-    return adjust(claims, target, {name: member.topics for name, member in members.items()})
+    # Nothing is withheld for the sake of one that is away: it would not give that back.
+    present = {name: member for name, member in members.items() if not member.is_away}
+    subscriptions = {name: member.topics for name, member in members.items()}
+    return adjust(_claims(assignor, present), target, subscriptions)
+
+
+def _with_copies_kept(
+    standbys: Mapping[str, Partitions],
+    withheld: Mapping[str, Partitions],
+    members: Mapping[str, MemberInfo],
+) -> dict[str, Partitions]:
+    """Have members keep up their copies of what they get as soon as its owner has revoked it."""
+    kept = dict(standbys)
+    for name, partitions in withheld.items():
+        if members[name].warm is not None:
+            pairs = flatten(partitions)
+            kept[name] = _merged(kept[name], pairs) if name in kept else group_by_topic(pairs)
+    return kept
 
 
 def _check(target: Mapping[str, Partitions], members: Mapping[str, MemberInfo]) -> None:

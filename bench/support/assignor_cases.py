@@ -15,9 +15,18 @@ from coterie_assignors import (
     RangeAssignor,
     RoundRobinAssignor,
     StickyAssignor,
+    Weights,
 )
+from coterie_protocol.consumer import flatten
+from coterie_protocol.loads import Load, LoadReport
 
-__all__ = ["PARTITIONS", "AssignorCase", "case_of_equals", "case_of_kafkas_benchmark"]
+__all__ = [
+    "PARTITIONS",
+    "AssignorCase",
+    "case_of_equals",
+    "case_of_kafkas_benchmark",
+    "cases_of_loads",
+]
 
 #: The number of partitions of each topic in groups with equal subscriptions.
 PARTITIONS: Final = 10
@@ -99,6 +108,41 @@ def case_of_kafkas_benchmark(
         members = {name: replace(info, owned=given[name]) for name, info in members.items()}
         members |= [last]
     return AssignorCase(question, assignor, cluster, members)
+
+
+def cases_of_loads(members: int, partitions: int) -> list[AssignorCase]:
+    """A group whose partitions differ in load by up to a thousand times, by number and by load."""
+    cluster = Cluster({"topic": partitions})
+    infos = {
+        f"m{n:05}": MemberInfo(member_id=f"m{n:05}", topics=("topic",)) for n in range(members)
+    }
+    given = CooperativeStickyAssignor().assign(cluster, infos)
+    # A power law, spread over the partitions by a multiplication that mixes them.
+    loads = [1000 / (1 + n * 7919 % partitions) ** 0.7 for n in range(partitions)]
+    settled = {
+        name: replace(
+            info,
+            owned=given[name],
+            generation=1,
+            loads=LoadReport({pair: Load(loads[pair[1]], 10**7) for pair in flatten(given[name])}),
+        )
+        for name, info in infos.items()
+    }
+    newcomer = MemberInfo(member_id="newcomer", topics=("topic",), loads=LoadReport())
+    left = {name: info for name, info in settled.items() if int(name[1:]) % 10}
+    groups = {
+        "uneven": settled,
+        "one joins": settled | {"newcomer": newcomer},
+        "a tenth left": left,
+    }
+    return [
+        AssignorCase(f"cooperative-sticky, {what}, {by}", assignor, cluster, group)
+        for what, group in groups.items()
+        for by, assignor in (
+            ("by number", CooperativeStickyAssignor()),
+            ("by load", CooperativeStickyAssignor(Weights())),
+        )
+    ]
 
 
 def _five_kinds(topics: Sequence[str], members: int) -> list[tuple[str, ...]]:

@@ -147,8 +147,15 @@ def make_ready(port: int, partitions: int) -> None:
 
 
 def _coordinates(port: int) -> bool:
-    """Whether there is a coordinator; Kafka creates its offsets topic at the first request."""
-    return not _ask(port, FindCoordinatorRequest(key="any"), 2, FindCoordinatorResponse).error_code
+    """Whether there is a coordinator that serves groups.
+
+    Kafka creates its offsets topic at the first request, and reads it after it has named itself.
+    """
+    if _ask(port, FindCoordinatorRequest(key="any"), 2, FindCoordinatorResponse).error_code:
+        return False
+    beat = HeartbeatRequest(group_id="any", generation_id=1, member_id="unknown")
+    answer = _ask(port, beat, _HEARTBEAT_VERSION, HeartbeatResponse)
+    return answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def _has_partitions(port: int, partitions: int) -> bool:

@@ -6,6 +6,7 @@ import json
 import subprocess
 import threading
 from collections.abc import Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -16,7 +17,12 @@ from tests.interop.java_tools import java_source_command
 __all__ = ["JavaAssignors"]
 
 #: Instead of the tests' options: the optimizing compiler, and memory for large groups.
-_OPTIONS: Final = ("-XX:TieredStopAtLevel=4", "-Xmx3g")
+#: And no warnings, which take time to write.
+_OPTIONS: Final = (
+    "-XX:TieredStopAtLevel=4",
+    "-Xmx3g",
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
+)
 #: How long each new question is repeated before the first measurement.
 _WARM_UP_MS: Final = 700.0
 #: An answer that takes longer than this, warming up included, is given up.
@@ -26,7 +32,9 @@ TIMEOUT_S: Final = 20.0
 class JavaAssignors:
     """Asks one question after the other; a virtual machine that takes too long is killed."""
 
-    def __init__(self) -> None:
+    def __init__(self, source: Path = JAVA_ASSIGNORS, timeout_s: float = TIMEOUT_S) -> None:
+        self._source = source
+        self._timeout_s = timeout_s
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Self:
@@ -42,7 +50,11 @@ class JavaAssignors:
 
     def ask(self, name: str, cluster: Cluster, members: Mapping[str, MemberInfo]) -> bool:
         """Put a question and warm up; return whether the answer came in time."""
-        said = self._say(java_question(name, cluster, members))
+        return self.put(java_question(name, cluster, members))
+
+    def put(self, question: Mapping[str, Any]) -> bool:
+        """Put a question as the program reads it, and warm up."""
+        said = self._say(question)
         return said is not None and self.seconds(_WARM_UP_MS) is not None
 
     def seconds(self, turn_ms: float) -> float | None:
@@ -54,7 +66,7 @@ class JavaAssignors:
         process = self._process or self._start()
         assert process.stdin is not None
         assert process.stdout is not None
-        clock = threading.Timer(TIMEOUT_S, process.kill)
+        clock = threading.Timer(self._timeout_s, process.kill)
         clock.start()
         try:
             process.stdin.write(json.dumps(what) + "\n")
@@ -68,7 +80,7 @@ class JavaAssignors:
         return answer
 
     def _start(self) -> subprocess.Popen[str]:
-        command = java_source_command(JAVA_ASSIGNORS, "silent")
+        command = java_source_command(self._source, "silent")
         place = command.index("-cp")
         self._process = subprocess.Popen(  # noqa: S603  # a program of ours
             [*command[:place], *_OPTIONS, *command[place:]],

@@ -166,8 +166,15 @@ class WorkersServer:
 class KafkaServer(KafkaBroker):
     """One Kafka node with the memory and the garbage collector of its own start script."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder, _NO_DELAY)
+    def __init__(
+        self,
+        folder: Path,
+        properties: Mapping[str, str | int | bool] | None = None,
+        listeners: Mapping[str, str] | None = None,
+        jvm_options: str = "",
+    ) -> None:
+        super().__init__(folder, {**_NO_DELAY, **(properties or {})}, listeners=listeners)
+        self._jvm_options = f"{_JVM_OPTIONS} {jvm_options}"
 
     @property
     def pid(self) -> int:
@@ -177,7 +184,7 @@ class KafkaServer(KafkaBroker):
 
     def start(self) -> None:
         """Start the server and wait until clients can use it."""
-        with _environment("_JAVA_OPTIONS", _JVM_OPTIONS):
+        with _environment("_JAVA_OPTIONS", self._jvm_options):
             super().start()
 
 

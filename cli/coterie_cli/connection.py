@@ -19,7 +19,7 @@ from coterie_cli.node_http import (
     list_groups,
     path_of_group,
 )
-from coterie_cli.output import FAILED, MISUSED, UNREACHABLE, fail
+from coterie_cli.output import FAILED, MISUSED, UNREACHABLE, fail, say
 from coterie_cli.refusals import sentence_of
 from coterie_cli.target import Target
 from coterie_cli.variables import BOOTSTRAP
@@ -199,6 +199,8 @@ def find_groups(target: Target, states: Iterable[str] = ()) -> list[dict[str, An
     except (NoAnswerError, RefusedError) as error:
         if target.http is not None:
             fail(str(error), UNREACHABLE if isinstance(error, NoAnswerError) else FAILED)
+        if isinstance(error, RefusedError):
+            say(f"Generations and members are left out: {error}", err=True)
     found = administer(target, lambda admin: admin.groups.list(states=states))
     return [_listed(each) for each in found]
 

@@ -49,6 +49,8 @@ def _sentences(record: Record) -> Iterator[str]:
         if record[key]["count"]:
             yield f"{verb}: {_names(record[key])}."
     yield _cost(record)
+    if record.get("waiting_moves", {}).get("count"):
+        yield f"Still to move: {_names(record['waiting_moves'])}."
     if record["needs_rejoin"]:
         yield "Members were asked to join once more, to get what others had to give up first."
 

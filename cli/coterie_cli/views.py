@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from coterie_client.admin import Acl, GroupDescription, TopicListing, UserDescription
+    from coterie_client.admin import (
+        Acl,
+        GroupDescription,
+        MemberDescription,
+        TopicListing,
+        UserDescription,
+    )
     from coterie_client.wire.addresses import TopicPartition
 
 __all__ = ["acl_view", "group_view", "host_text", "member_views", "topic_view", "user_view"]
@@ -31,17 +37,41 @@ def group_view(group: GroupDescription) -> dict[str, Any]:
 
 def member_views(group: GroupDescription) -> list[dict[str, Any]]:
     """A group's members."""
+    targets: dict[str, set[TopicPartition]] = {}
+    for each in group.members:
+        for partition, member_id in (each.orders.targets if each.orders else {}).items():
+            targets.setdefault(member_id, set()).add(partition)
     return [
         {
             "member": member.member_id,
             "instance": member.instance_id,
             "client_id": member.client_id,
             "host": host_text(member.host),
+            "away_since_ms": member.away_since_ms,
             "topics": member.topics,
             "owned": None if member.partitions is None else _by_topic(member.partitions),
+            **_warm_view(member),
+            "targets": _by_topic(targets[member.member_id]) if member.member_id in targets else {},
         }
         for member in sorted(group.members, key=lambda each: each.member_id)
     ]
+
+
+def _warm_view(member: MemberDescription) -> dict[str, Any]:
+    """The copies of state that a member keeps and makes, and how far behind they were."""
+    lags, orders = member.lags, member.orders
+    return {
+        "standbys": None if orders is None else _by_topic(orders.standbys),
+        "warming": None if orders is None else _by_topic(orders.warming),
+        "lags": None if lags is None else _lags_by_topic(lags),
+    }
+
+
+def _lags_by_topic(lags: Mapping[TopicPartition, int | None]) -> dict[str, dict[str, int | None]]:
+    found: dict[str, dict[str, int | None]] = {}
+    for (topic, number), lag in sorted(lags.items()):
+        found.setdefault(topic, {})[str(number)] = lag
+    return found
 
 
 def topic_view(topic: TopicListing) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from coterie_cli.node_http import Access, NoAnswerError, RefusedError, ask, path
 from coterie_cli.output import count_of, printable, reader_is_gone, table_lines, time_text
 from coterie_cli.rebalances import Record, explain
 from coterie_cli.views import host_text
+from coterie_cli.work_text import clock_text, moves, work_text
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -190,6 +191,11 @@ def picture(found: Record, now_ms: int, silence: str = "") -> RenderableType:
     waiting = found["awaiting"]
     if waiting and waiting["members"]:
         parts.append(Text(printable(f"waits for {', '.join(waiting['members'])}"), style="yellow"))
+    if still_to_move := moves(found["members"]):
+        parts.append(Text(printable(f"still to move: {still_to_move}"), style="yellow"))
+    if found.get("next_probing_ms") is not None:
+        looks = f"looks again at {clock_text(found['next_probing_ms'])} whether copies caught up"
+        parts.append(Text(looks, style="yellow"))
     parts += (
         Text("\n".join(map(printable, explain(record))), style="dim")
         for record in found["rebalances"][:_EXPLAINED]
@@ -203,9 +209,8 @@ class _Members:
     def __init__(self, members: list[Record], now_ms: int) -> None:
         self._rows = []
         for member in sorted(members, key=lambda each: str(each["member"])):
-            silent_s = max(0.0, (now_ms - member["last_seen_ms"]) / 1000)
-            heard = "waits" if member["parked"] else f"{silent_s:.1f} s ago"
-            row = (_name(member), host_text(member["host"]), heard, _owned(member))
+            heard = _heard_of(member, now_ms)
+            row = (_name(member), host_text(member["host"]), heard, work_text(member))
             self._rows.append([printable(cell) for cell in row])
 
     def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
@@ -226,12 +231,11 @@ def _name(member: Record) -> str:
     return str(member["instance"] or member["member"])
 
 
-def _owned(member: Record) -> str:
-    from coterie_client.reporting import brief
-
-    if member["owned"] is None:
-        return "?"
-    return brief((topic, n) for topic, numbers in member["owned"].items() for n in numbers) or "-"
+def _heard_of(member: Record, now_ms: int) -> str:
+    if member.get("away_since_ms") is not None:  # nodes of before don't tell
+        return f"away since {clock_text(member['away_since_ms'])}"
+    silent_s = max(0.0, (now_ms - member["last_seen_ms"]) / 1000)
+    return "waits" if member["parked"] else f"{silent_s:.1f} s ago"
 
 
 # -- in a pipe or file -----------------------------------------------------------------------------
@@ -267,14 +271,20 @@ class Lines:
             yield f"{time_text(now_ms)}  {self._silence.text(now_ms)}"
 
 
+def _away(member: Record) -> str:
+    return "" if member.get("away_since_ms") is None else " (away)"
+
+
 def _summary(found: Record) -> str:
     members = sorted(found["members"], key=_name)
     parts = [found["group"], found["state"], f"generation {found['generation']}"]
     parts.append(count_of(len(members), "member"))
-    parts += (f"{_name(member)}: {_owned(member)}" for member in members)
+    parts += (f"{_name(member)}{_away(member)}: {work_text(member)}" for member in members)
     waiting = found["awaiting"]
     if waiting and waiting["members"]:
         parts.append(f"waits for {', '.join(waiting['members'])}")
+    if still_to_move := moves(members):
+        parts.append(f"still to move: {still_to_move}")
     return "  ".join(parts)
 
 

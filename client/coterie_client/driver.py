@@ -175,12 +175,15 @@ class Driver:
 
     def loss(self, partition: TopicPartition) -> PartitionLostError:
         """The error that says why the partition is not owned."""
-        reason = None
-        if self.over.is_set():
-            reason = "the group has been left"
-            if self.error is not None:
-                reason = f"the group has ended ({in_a_line(self.error)})"
+        reason = "the group has been left" if self.over.is_set() else None
+        if reason is not None and self.error is not None:
+            reason = f"the group has ended ({in_a_line(self.error)})"
         return PartitionLostError(f"{partition[0]}[{partition[1]}]", reason)
+
+    def load(self, partition: TopicPartition, token: int, value: float) -> None:
+        """Note the load of a partition; of one that is not owned any more, it says nothing."""
+        if self._clock is not None and self.owns(partition, token):
+            self._membership.load(partition, value, self._clock.now_ms())
 
     def commit(self, partition: TopicPartition, token: int, position: Position) -> Awaitable[None]:
         """Commit an offset, along with all others of this turn of the loop."""

@@ -23,7 +23,9 @@ from coterie_client.membership import (
 from coterie_client.options import (
     assignors_or_default,
     leaves_when_closed,
+    network_of,
     plain_hook,
+    registration_ms,
     sources_or_default,
     supervisor_options,
 )
@@ -31,7 +33,7 @@ from coterie_client.partition import Partition
 from coterie_client.partition_owner import PartitionOwner
 from coterie_client.reporting import OnEvent, Reporter
 from coterie_client.signals import stop_signals
-from coterie_client.wire import PLAINTEXT, Bootstrap, Dial, Network, Security
+from coterie_client.wire import PLAINTEXT, Bootstrap, Dial, Security
 from coterie_client.work.callables import require_async
 from coterie_client.work.events import WorkLeftBehind
 from coterie_client.work.policies import OnStall, Policy, Restart
@@ -66,6 +68,7 @@ class Group:
         client_id: str = "coterie",
         security: Security = PLAINTEXT,
         session_timeout: float = 45.0,
+        registration_timeout: float | None = None,
         heartbeat_interval: float = 3.0,
         rebalance_timeout: float = 300.0,
         request_timeout: float = 30.0,
@@ -88,6 +91,7 @@ class Group:
             instance=instance,
             rack=rack,
             session_timeout_ms=checks.milliseconds("session_timeout", session_timeout),
+            registration_timeout_ms=registration_ms(registration_timeout, instance),
             heartbeat_interval_ms=checks.milliseconds("heartbeat_interval", heartbeat_interval),
             rebalance_timeout_ms=checks.milliseconds("rebalance_timeout", rebalance_timeout),
             request_timeout_ms=checks.milliseconds("request_timeout", request_timeout),
@@ -96,9 +100,7 @@ class Group:
             stop_when_silent=stop_when_silent,
         )
         self._sources = sources = sources_or_default(sources)
-        self._network = Network(
-            bootstrap, security=security, client_id=client_id, dial=dial, random=sources.random
-        )
+        self._network = network_of(bootstrap, security, client_id, dial, sources)
         self._counters = GroupCounters(wire=self._network.counters)
         self._report = Reporter(group, self._counters, plain_hook(on_event))
         self._membership = Membership(config, assignors_or_default(assignors), sources)

@@ -15,6 +15,7 @@ from coterie_client.clock import asleep_ms
 from coterie_client.errors import ConfigurationError
 from coterie_client.membership import Sources
 from coterie_client.reporting import OnEvent
+from coterie_client.wire import Bootstrap, Dial, Network, Security
 from coterie_client.work.callables import is_async
 from coterie_client.work.policies import OnStall, Policy
 from coterie_client.work.supervisor import SupervisorOptions
@@ -23,7 +24,9 @@ __all__ = [
     "assignors_or_default",
     "default_sources",
     "leaves_when_closed",
+    "network_of",
     "plain_hook",
+    "registration_ms",
     "sources_or_default",
     "supervisor_options",
 ]
@@ -45,6 +48,30 @@ def leaves_when_closed(leave_on_close: object, instance: str | None) -> bool:
         # A static member comes back under its name, and finds its partitions waiting for it.
         return instance is None
     return checks.flag("leave_on_close", leave_on_close)
+
+
+def network_of(
+    bootstrap: Bootstrap, security: Security, client_id: str, dial: Dial | None, sources: Sources
+) -> Network:
+    """The connections of a member."""
+    return Network(
+        bootstrap, security=security, client_id=client_id, dial=dial, random=sources.random
+    )
+
+
+def registration_ms(timeout_s: float | None, instance: str | None) -> int:
+    """How long a static member may be away before its place is given up, as requests have it."""
+    if timeout_s is None:
+        return -1
+    what = "a number of seconds, 0 or more"
+    checks.number("registration_timeout", what, timeout_s)
+    if not 0 <= timeout_s < float("inf"):
+        checks.must_be("registration_timeout", what, timeout_s)
+    if instance is None:
+        raise ConfigurationError(
+            "registration_timeout must come with an instance: a dynamic member has no place"
+        )
+    return checks.milliseconds("registration_timeout", timeout_s) if timeout_s else 0
 
 
 def sources_or_default(sources: Sources | None) -> Sources:

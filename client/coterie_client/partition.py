@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Awaitable, Callable
+from numbers import Real
 from typing import Final, Protocol
 
 from coterie_client.membership import PartitionLostError, Position
 from coterie_client.wire.addresses import TopicPartition
+from coterie_protocol.loads import LOAD_MAX
 
 __all__ = ["Keeper", "Partition"]
 
@@ -33,6 +35,10 @@ class Keeper(Protocol):
 
     def owns(self, partition: TopicPartition, token: int) -> bool:
         """Whether this very ownership still stands."""
+        ...
+
+    def load(self, partition: TopicPartition, token: int, value: float) -> None:
+        """Note how much work the partition is."""
         ...
 
 
@@ -89,6 +95,16 @@ class Partition:
         if self._on_progress is not None:
             self._on_progress()
 
+    def load(self, value: float) -> None:
+        """Tell how much work this partition is, for groups that balance loads.
+
+        It is a rate, such as records or milliseconds of processing in a second, in a unit that all
+        members share.  Tell it whenever it was measured: it is smoothed over time.  Without
+        `Weights` in the group's assignors it changes nothing, nor when the partition is not ours
+        any more.
+        """
+        self._keeper.load(self.key, self.token, _load(value))
+
     def notify_progress(self, hook: Callable[[], None] | None) -> None:
         """Call the hook at every sign of progress; for the watchdog."""
         self._on_progress = hook
@@ -99,6 +115,14 @@ class Partition:
     def __repr__(self) -> str:
         state = "owned" if self.is_owned else "not owned any more"
         return f"<Partition {self} generation={self.generation} token={self.token}, {state}>"
+
+
+def _load(value: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"load must be a number, got {value!r:.60}")
+    if not 0 <= value <= LOAD_MAX:
+        raise ValueError(f"load must be a number from 0 to {LOAD_MAX:g}, got {value!r:.60}")
+    return float(value)
 
 
 def _position(offset: int, metadata: str | None) -> Position:

@@ -129,7 +129,7 @@ late | ARRAY<STRUCT<member: STRING, instance: STRING, host: STRING, after_ms: BI
     how it left the group, as in `member_gone`; `unclaimed` for a client that never claimed its
     id)
 detection_ms | BIGINT | if members had died: for how long the one that was silent longest had
-    not been heard of when its session expired
+    not been heard of when it was given up
 prepare_ms | BIGINT | how long the first phase took
 complete_ms | BIGINT | how long the second phase took; null if it did not end with an assignment
 total_ms | BIGINT | how long all of it took

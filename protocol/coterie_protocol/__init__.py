@@ -2,8 +2,9 @@
 
 This package knows nothing of sockets, clocks or coordinators.  `messages` declares requests and
 responses, `codec` reads and writes them, `framing` cuts a stream into frames, `consumer` has the
-subscriptions and assignments that members exchange inside of messages, `errors` has an exception
-for each of Kafka's error codes, and `journal` declares the events that coordinators write down.
+subscriptions and assignments that members exchange inside of messages, `streams` has what members
+with state put inside of those, `errors` has an exception for each of Kafka's error codes, and
+`journal` declares the events that coordinators write down.
 """
 
 from coterie_protocol.api_keys import ApiKey

@@ -6,8 +6,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from coterie_protocol._journal_base import Event, Lags, Partitions
+from coterie_protocol._journal_node_events import (
+    ClockStepped,
+    NodePaused,
+    NodeStarted,
+    NodeStopped,
+    ShardGiven,
+    ShardTaken,
+)
 
 __all__ = [
     "CAUSES",
@@ -18,11 +28,14 @@ __all__ = [
     "GroupEmptied",
     "GroupRecovered",
     "IdUnclaimed",
+    "Lags",
+    "MemberAway",
     "MemberFenced",
     "MemberGone",
     "MemberJoined",
     "MemberPhase",
     "MemberReplaced",
+    "MemberReturned",
     "NodePaused",
     "NodeStarted",
     "NodeStopped",
@@ -39,19 +52,20 @@ __all__ = [
     "TopicChanged",
 ]
 
-#: Partitions by topic.
-Partitions = Mapping[str, tuple[int, ...]]
-
 #: All causes that a rebalance can have, and what they mean.
 CAUSES: Final[Mapping[str, str]] = {
     "member_joined": "a member came that was not in the group",
     "member_left": "a member said that it leaves",
     "member_removed": "an administrator removed a static member",
     "session_expired": "a member was silent for longer than its session timeout",
+    "registration_expired": "a static member was away for longer than its registration timeout",
     "join_expired": "a new member's join was parked for too long and its client gave up",
     "sync_expired": "a member joined the generation but never asked for its assignment",
     "subscription_changed": "a member joined again with other topics, protocols or user data",
     "revocation_follow_up": "members had to give up partitions before others could get them",
+    "probing": "the leader looked whether copies of state have caught up",
+    "warm": "a member's copies of state have caught up, or it began to report them",
+    "load": "the leader saw that loads are out of balance",
     "leader_rejoined": "the leader joined again, as it does when it sees topics change",
     "static_replaced": "a static member came back in a way that changed the generation",
     "static_expansion": "static members came, and the time to collect them was over",
@@ -59,95 +73,6 @@ CAUSES: Final[Mapping[str, str]] = {
     "admin": "an administrator asked for it",
     "over_capacity": "the group was read back with more members than group.max.size allows",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
-    """Something that happened to a group or, if `group` is empty, to the node."""
-
-    kind: ClassVar[str]
-
-    group: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeStarted(Event):
-    """A node is ready to serve; the numbers of groups and offsets that it has loaded."""
-
-    kind: ClassVar[str] = "node_started"
-
-    version: str
-    groups: int
-    offsets: int
-    load_ms: int
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    #: Whether it was told to accept that its store had lost acknowledged data.
-    accepted_loss: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeStopped(Event):
-    """A node stopped in good order; a start without this line before it follows a crash."""
-
-    kind: ClassVar[str] = "node_stopped"
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodePaused(Event):
-    """A node did not run for a while: its process or machine was suspended, or its loop blocked.
-
-    That time does not count for sessions, rebalances and other deadlines.
-    """
-
-    kind: ClassVar[str] = "node_paused"
-
-    paused_ms: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClockStepped(Event):
-    """The system clock of a node was set; the journal's times follow, but never go back."""
-
-    kind: ClassVar[str] = "clock_stepped"
-
-    #: Negative if it was set back.
-    stepped_ms: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShardTaken(Event):
-    """A node has a shard from here on, under this epoch, and reads its groups.
-
-    `how` is one of start (it took the shard as it started), free (the shard had no owner), expired
-    (the former owner's lease had run out), handed_over (the former owner gave the shard up),
-    reclaimed (the node had it, and has it under a new epoch).
-    """
-
-    kind: ClassVar[str] = "shard_taken"
-
-    shard: int
-    #: Such as "7", or "2.7" where the timeline of the database counts as well.
-    epoch: str
-    #: Empty if the shard had none.
-    former_owner: str
-    how: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShardGiven(Event):
-    """A node does not have a shard any more; no event of the shard's groups follows.
-
-    `how` is one of lost (another node may have it), handed_over, stopping, store_failed.
-    """
-
-    kind: ClassVar[str] = "shard_given"
-
-    shard: int
-    #: Under which it had the shard.
-    epoch: str
-    how: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +86,8 @@ class GroupRecovered(Event):
     members: tuple[str, ...]
     #: Each member's last assignment; None if the assignments can't be read.
     assigned: Mapping[str, Partitions] | None = None
+    #: Those of the members whose session is over and whose place is kept.
+    away: tuple[str, ...] = ()
     #: Grows each time that a node takes the group over; 0 if that is not known.
     fence: int = 0
 
@@ -180,6 +107,9 @@ class MemberJoined(Event):
     protocols: tuple[str, ...]
     topics: tuple[str, ...] | None
     reason: str = ""
+    #: How long it may be silent before its place is given up: a static member for a session or
+    #: longer; 0 for a dynamic one, and in older journals.
+    registration_timeout_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,6 +137,41 @@ class MemberReplaced(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MemberAway(Event):
+    """The session of a static member is over, and its place is kept until it is back.
+
+    It ends with a MemberReturned or a MemberGone.
+    """
+
+    kind: ClassVar[str] = "member_away"
+
+    member: str
+    instance: str
+    host: str
+    silent_ms: int
+    session_timeout_ms: int
+    #: How long it may be silent in all.
+    registration_timeout_ms: int
+    #: When its place is given up.
+    until: int
+    #: Its last assignment; None if that can't be read.
+    owned: Partitions | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberReturned(Event):
+    """A static member that was away is back, under whichever member id it has now."""
+
+    kind: ClassVar[str] = "member_returned"
+
+    member: str
+    instance: str
+    host: str
+    #: Since its session ended.
+    away_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MemberFenced(Event):
     """A request was refused because another member has taken over its instance id."""
 
@@ -224,8 +189,9 @@ class MemberFenced(Event):
 class MemberGone(Event):
     """A member is no longer in the group.
 
-    `how` is one of left, removed (by its instance id), session_expired, join_expired,
-    rebalance_expired (did not join in time), sync_expired, turned_away (the group is full).
+    `how` is one of left, removed (by its instance id), session_expired, registration_expired (it
+    was static and away for too long), join_expired, rebalance_expired (did not join in time),
+    sync_expired, turned_away (the group is full).
     """
 
     kind: ClassVar[str] = "member_gone"
@@ -239,6 +205,8 @@ class MemberGone(Event):
     reason: str = ""
     #: Its last assignment; these partitions have no owner until the next one.
     owned: Partitions | None = None
+    #: Since its session ended, if its place was kept after that.
+    away_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,6 +238,8 @@ class MemberPhase:
     topics: tuple[str, ...] | None = None
     #: The partitions that it claims as it joins; None if they can't be read.
     owned: Partitions | None = None
+    #: How far behind its copies of state are; None if it reports none that can be read.
+    lags: Lags | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -306,6 +276,14 @@ class RebalanceCompleted(Event):
     needs_rejoin: bool
     took_ms: int
     total_ms: int
+    #: By member, the partitions of which it is to keep a copy, and those of which it makes one in
+    #: order to work on them; None if the leader ordered nothing that can be read.
+    standbys: Mapping[str, Partitions] | None = None
+    warming: Mapping[str, Partitions] | None = None
+    #: By member, what it is to work on in the end, where another member does now.
+    targets: Mapping[str, Partitions] | None = None
+    #: When the group is to look again whether copies have caught up; None if it need not.
+    next_probing: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,8 @@
 
 CoterieError            everything that Coterie raises on purpose
 ├── ProtocolError       malformed bytes: the peer's fault
-│   └── UnsupportedRequest      a request for an API or version that Coterie does not speak
+│   ├── UnsupportedRequest      a request for an API or version that Coterie does not speak
+│   └── UnknownVersionError     what a member with state wrote is too new (see `streams`)
 ├── EncodeError         the message does not fit the version asked for: the caller's fault
 ├── KafkaError          an error code of Kafka's, received or to be sent (see `errors`)
 └── MissingExtraError   a package of an extra is not installed (see `extras`)

@@ -118,12 +118,13 @@ class Authenticators:
             decoys=self._decoys,
             plain_users=KnownUsers(self._plain_users.get(listener.name, {})),
         )
+        own = {each: self._settings.for_listener(listener.name, each) for each in mechanisms}
         terms = SaslTerms(
-            {each: self._conversation(each, credentials, settings) for each in mechanisms}
+            {each: self._conversation(each, credentials, own[each]) for each in mechanisms}
             if has_sasl
             else {},
             {NODE_MECHANISM: lambda: node_conversation(self.secret, _nonce(), bindings())},
-            dict.fromkeys(mechanisms, settings.connections_max_reauth_ms),
+            {each: own[each].connections_max_reauth_ms for each in mechanisms},
         )
         return Authenticator(
             listener.name,

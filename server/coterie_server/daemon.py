@@ -11,7 +11,7 @@ import signal
 import socket
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from coterie_protocol.version import VERSION
 from coterie_server.config.listeners import ListenerError, NamedAddress
@@ -25,11 +25,12 @@ from coterie_server.storage.urls import without_password
 from coterie_server.topics import TopicRefusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Coroutine, Iterator, Sequence
 
 
 __all__ = [
     "REFUSALS",
+    "Reloading",
     "Supervised",
     "complain",
     "note_stop",
@@ -113,15 +114,16 @@ async def serve(
     loop = asyncio.get_running_loop()
     stop: asyncio.Future[str] = loop.create_future()
     server = Server(options)
-    reloading = _Reloading(server)
+    reloading = Reloading(server.reload)
     with _signals(stop, _SIGNALS if supervised is None else (signal.SIGTERM,)):
         if supervised is not None:
             supervised.watch(stop, reloading.begin)
-        await server.start()
-        _exempt_from_collection()
-        if supervised is None and options.reads_files:
+        elif options.reads_files:
             # Where there is nothing to read again, the end of a terminal ends the daemon.
             loop.add_signal_handler(signal.SIGHUP, reloading.begin)
+        await server.start()
+        _exempt_from_collection()
+        reloading.open()
         try:
             if supervised is None:
                 say(_ready_line(server))
@@ -135,21 +137,30 @@ async def serve(
         await server.stop(reason)
 
 
-class _Reloading:
-    """Has a server read its files again, once at a time."""
+class Reloading:
+    """Has files read again: once at a time, and once more for all that was asked for meanwhile."""
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
+    def __init__(self, read: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self._read = read
+        self._is_open = self._is_wanted = False
         self._running: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """Begin to read, after what is being read."""
-        self._running = asyncio.get_running_loop().create_task(self._reload(self._running))
+        """Read them, as soon as that can be done."""
+        self._is_wanted = True
+        if self._is_open and (self._running is None or self._running.done()):
+            self._running = asyncio.get_running_loop().create_task(self._read_while_wanted())
 
-    async def _reload(self, before: asyncio.Task[None] | None) -> None:
-        if before is not None:
-            await before
-        await self._server.reload()
+    def open(self) -> None:
+        """Go on: they have been read for the first time, and may have changed since."""
+        self._is_open = True
+        if self._is_wanted:
+            self.begin()
+
+    async def _read_while_wanted(self) -> None:
+        while self._is_wanted:
+            self._is_wanted = False
+            await self._read()
 
 
 @contextlib.contextmanager

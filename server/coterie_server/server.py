@@ -32,6 +32,7 @@ from coterie_server.http import NodeView
 from coterie_server.http_service import HttpService
 from coterie_server.journal import JournalWriter, list_segments, read_acknowledged
 from coterie_server.log import EventLog
+from coterie_server.log.logger import get_logger
 from coterie_server.metrics import Metrics
 from coterie_server.net import Listener, Terms
 from coterie_server.node_handler import Gate, NodeHandler
@@ -61,6 +62,8 @@ __all__ = [
     "ServerOptions",
     "why_not",
 ]
+
+_log = get_logger(__name__)
 
 #: How many rebalances of each group the history keeps.
 _REBALANCES_KEPT: Final = 20
@@ -180,7 +183,9 @@ class Server:
         self._parts.push_async_callback(self._tls.close)
         self._tls.start()
         node = self._node = self._make_node(store, node_options)
-        node.ask = Asker.of(node_options.node_id, authenticators.secret, terms[0].tls)
+        checks = self.access.authorizer is not None
+        secret, tls = authenticators.secret, terms[0].tls
+        node.ask = Asker.of(node_options.node_id, secret, tls, always_proves=checks)
         self._parts.push_async_callback(node.stop)
         self._parts.callback(listener.stop_accepting)
         # Clients that look for a group's coordinator meanwhile still find it here.
@@ -188,6 +193,11 @@ class Server:
         self._parts.callback(view.close)
         users = await first_credentials(self.options.settings)
         await node.start(dict(self.options.topics), users)
+        if self.access.authorizer is None and node.cluster.others_go_by_acls:
+            _log.warning(
+                "other nodes on the store go by ACLs, and this one lets its clients do everything:"
+                " set authorizer.class.name for it, too"
+            )
         if store.is_shared and http.address is not None:
             http.trust_nodes(authenticators.secret.hex())
         await self._compare_with_journal(node, store)

@@ -9,10 +9,10 @@ import os
 import re
 import ssl
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, final
+from typing import Final, NamedTuple, final
 
 from coterie_server.log.logger import get_logger
 
@@ -26,6 +26,10 @@ _LOOK_EVERY_S: Final = 5.0
 _BLOCK: Final = re.compile(
     rb"-----BEGIN (?P<label>[A-Z0-9 ]+)-----.*?-----END (?P=label)-----", re.DOTALL
 )
+_KEYS: Final = ("PRIVATE KEY", "ENCRYPTED PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY")
+_CERTIFICATE: Final = "CERTIFICATE"
+#: OpenSSL's own forms, which lists of authorities may have; Java does not know them.
+_OTHER_CERTIFICATES: Final = ("TRUSTED CERTIFICATE", "X509 CERTIFICATE")
 _JAVA_KEYSTORE: Final = b"\xfe\xed\xfe\xed"
 _DER: Final = b"\x30"
 
@@ -82,6 +86,38 @@ class TlsOptions:
         return tuple(filter(None, found))
 
 
+class _Identity(NamedTuple):
+    """A certificate with its chain and its key, in PEM, as they were when they were read."""
+
+    chain: list[bytes]
+    key: bytes
+    #: What said where the key is.
+    where: str
+
+    def show(self, context: ssl.SSLContext, options: TlsOptions) -> None:
+        """Have a context show the certificate."""
+        try:
+            with _as_file(b"\n".join((*self.chain, self.key))) as path:
+                # Without a function, OpenSSL would ask for the password on the terminal.
+                context.load_cert_chain(path, password=lambda: options.key_password)
+        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+            raise TlsError(_why_not_loaded(self.where, options.prefix, self.key, error)) from error
+
+    def fingerprint(self) -> str:
+        """The SHA-256 of the certificate in hexadecimal digits."""
+        der = ssl.PEM_cert_to_DER_cert(self.chain[0].decode("ascii"))
+        return hashlib.sha256(der).hexdigest()
+
+
+class _Made(NamedTuple):
+    """What is made of the files, all of it of one reading."""
+
+    context: ssl.SSLContext
+    #: Shows the same certificate to servers.
+    client: ssl.SSLContext
+    fingerprint: str
+
+
 @final
 class ServerTls:
     """The context for new connections; those at hand keep the one that they began with."""
@@ -91,19 +127,21 @@ class ServerTls:
         self._options = options
         self._seen = self._look()
         self._complaint = ""
-        self._client: ssl.SSLContext | None = None
-        self.context, self.fingerprint = _make_context(options)
+        self._made = _make(options)
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        """For connections that clients open."""
+        return self._made.context
+
+    @property
+    def fingerprint(self) -> str:
+        """The SHA-256 of the certificate in hexadecimal digits."""
+        return self._made.fingerprint
 
     def as_client(self) -> ssl.SSLContext:
         """A context that shows the certificate to servers, and leaves it to others to know them."""
-        if self._client is not None:
-            return self._client
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-        _load_identity(context, self._options)
-        self._client = context
-        return context
+        return self._made.client
 
     def reload_if_changed(self) -> None:
         """Read the files again if they have changed, or could not be used when last read.
@@ -118,13 +156,13 @@ class ServerTls:
     def reload(self) -> None:
         """Read the files again; if they can't be used, keep what there is, and log why."""
         try:
-            self.context, self.fingerprint = _make_context(self._options)
+            self._made = _make(self._options)
         except TlsError as error:
             if str(error) != self._complaint:
                 _log.error("TLS files not usable, the former ones are kept", reason=str(error))
             self._complaint = str(error)
             return
-        self._complaint, self._client = "", None
+        self._complaint = ""
         _log.info("TLS files read again", files=list(self._options.files))
 
     def _look(self) -> tuple[object, ...]:
@@ -153,8 +191,18 @@ def reason_in_words(error: BaseException) -> str:
     return "the client has hung up"
 
 
-def _make_context(options: TlsOptions) -> tuple[ssl.SSLContext, str]:
-    """The context, and the SHA-256 of the certificate in hexadecimal digits."""
+def _make(options: TlsOptions) -> _Made:
+    identity = _read_identity(options)
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.check_hostname = False
+    client.verify_mode = ssl.CERT_NONE
+    identity.show(client, options)
+    context = _make_context(options)
+    identity.show(context, options)
+    return _Made(context, client, identity.fingerprint())
+
+
+def _make_context(options: TlsOptions) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     enabled = {_VERSIONS[each.strip()] for each in options.protocols.split(",")}
     context.minimum_version, context.maximum_version = min(enabled), max(enabled)
@@ -163,34 +211,25 @@ def _make_context(options: TlsOptions) -> tuple[ssl.SSLContext, str]:
     # A resumed session would count for as long as its ticket, whatever has changed meanwhile.
     context.options |= ssl.OP_NO_TICKET
     context.num_tickets = 0
-    certificate = _load_identity(context, options)
     _load_authorities(context, options)
-    der = ssl.PEM_cert_to_DER_cert(certificate.decode("ascii"))
-    return context, hashlib.sha256(der).hexdigest()
+    return context
 
 
-def _load_identity(context: ssl.SSLContext, options: TlsOptions) -> bytes:
-    """Have a context show the certificate, and return that as PEM."""
+def _read_identity(options: TlsOptions) -> _Identity:
     prefix = options.prefix
-    where, chain = _certificates(options)
-    keys = _blocks(chain, "PRIVATE KEY")
+    where, data = _certificates(options)
+    keys = _blocks(data, *_KEYS)
     if options.key_location and options.key:
         raise TlsError(f"{prefix}.key.location and {prefix}.keystore.key are both set; keep one.")
     if options.key_location:
         where = f"{prefix}.key.location = {options.key_location}"
-        keys = _blocks(_read(where, options.key_location), "PRIVATE KEY")
+        keys = _blocks(_read(where, options.key_location), *_KEYS)
     elif options.key:
         where = f"{prefix}.keystore.key"
-        keys = _blocks(options.key.encode(), "PRIVATE KEY")
+        keys = _blocks(options.key.encode(), *_KEYS)
     if not keys:
         raise TlsError(f"{where} has no private key in PEM. Add it, or set {prefix}.key.location.")
-    try:
-        with _as_file(b"\n".join((*_blocks(chain, "CERTIFICATE"), keys[0]))) as path:
-            # Without a function, OpenSSL would ask for the password on the terminal.
-            context.load_cert_chain(path, password=lambda: options.key_password)
-    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-        raise TlsError(_why_not_loaded(where, prefix, keys[0], error)) from error
-    return _blocks(chain, "CERTIFICATE")[0]
+    return _Identity(_blocks(data, _CERTIFICATE), keys[0], where)
 
 
 def _certificates(options: TlsOptions) -> tuple[str, bytes]:
@@ -212,7 +251,7 @@ def _certificates(options: TlsOptions) -> tuple[str, bytes]:
             f"there is no certificate for TLS. Set {prefix}.keystore.location to a PEM file with"
             " the certificate and its key."
         )
-    if not _blocks(data, "CERTIFICATE"):
+    if not _blocks(data, _CERTIFICATE):
         raise TlsError(f"{where} has no certificate in PEM{_other_format(data)}.")
     return where, data
 
@@ -233,7 +272,7 @@ def _load_authorities(context: ssl.SSLContext, options: TlsOptions) -> None:
             f"{prefix}.client.auth is {options.client_auth}, and no authority is trusted to issue"
             f" clients' certificates. Set {prefix}.truststore.location."
         )
-    authorities = _blocks(data, "CERTIFICATE")
+    authorities = _blocks(data, _CERTIFICATE, *_OTHER_CERTIFICATES)
     if not authorities:
         raise TlsError(f"{where} has no certificate in PEM{_other_format(data)}.")
     try:
@@ -250,9 +289,8 @@ def _read(where: str, path: str) -> bytes:
         raise TlsError(f"{where} can't be read: {why}.") from error
 
 
-def _blocks(data: bytes, label: str) -> list[bytes]:
-    found = _BLOCK.finditer(data)
-    return [each[0] for each in found if each["label"].decode().endswith(label)]
+def _blocks(data: bytes, *labels: str) -> list[bytes]:
+    return [each[0] for each in _BLOCK.finditer(data) if each["label"].decode() in labels]
 
 
 def _other_format(data: bytes) -> str:
@@ -319,7 +357,7 @@ class TlsWatch:
     async def reload(self) -> None:
         """Read all files again, now."""
         for each in self._watched:
-            await asyncio.to_thread(each.reload)
+            await _done_in_thread(each.reload)
 
     async def close(self) -> None:
         """Look no more."""
@@ -332,4 +370,12 @@ class TlsWatch:
         while True:
             await asyncio.sleep(self._every_s)
             for each in self._watched:
-                await asyncio.to_thread(each.reload_if_changed)
+                await _done_in_thread(each.reload_if_changed)
+
+
+async def _done_in_thread(read: Callable[[], None]) -> None:
+    """Whatever is wrong with a file, the next one is read, and this one when it has changed."""
+    try:
+        await asyncio.to_thread(read)
+    except Exception:  # noqa: BLE001
+        _log.exception("a bug: TLS files were not read again, the former ones are kept")

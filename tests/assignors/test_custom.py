@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from coterie_assignors import Assignor, Cluster, RebalanceProtocol, lead
+from coterie_assignors import Assignor, Cluster, RebalanceProtocol, Weights, lead
 from coterie_protocol.consumer import flatten, group_by_topic
 from tests.assignors.world import assert_valid, group, loads, member
 
@@ -15,9 +16,12 @@ TOPICS = {"t": 4, "u": 2}
 LAG = {("t", 0): 100, ("t", 1): 60, ("t", 2): 30, ("t", 3): 20, ("u", 0): 5, ("u", 1): 0}
 
 
+BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+
+
 def documented() -> Any:
     """The class in the page's example."""
-    [source] = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    [source] = [block for block in BLOCKS if "LeastLagAssignor" in block]
     names: dict[str, Any] = {"Assignor": Assignor, "group_by_topic": group_by_topic}
     exec(source, names)  # noqa: S102  # our own documentation
     return names["LeastLagAssignor"]
@@ -53,3 +57,21 @@ def test_assignor_is_eager_and_without_user_data_by_default() -> None:
     assert assignor.protocols == (RebalanceProtocol.EAGER,)
     assert assignor.subscription_user_data(["t"], (), 1) is None
     assignor.on_assignment((), 1)
+
+
+def test_documented_weights_are_settings() -> None:
+    [source] = [block for block in BLOCKS if "Weights(" in block]
+    names: dict[str, Any] = {}
+    exec(source, names)  # noqa: S102  # our own documentation
+    assert names["assignors"][0].weights == Weights(tolerance=0.2, rebalance=True)
+
+
+def test_page_lists_all_settings_of_weights_with_their_defaults() -> None:
+    section = PAGE.read_text(encoding="utf-8").split("\n## Loads\n")[1].split("\n## ")[0]
+    rows = dict(re.findall(r"^\| `(\w+)` \| ([^|]*?) \|", section, re.MULTILINE))
+    defaults = Weights()
+    assert rows.keys() == {each.name for each in fields(Weights)}
+    for name in ("tolerance", "rest", "smoothing", "refresh"):
+        assert float(rows[name].removesuffix(" s")) == getattr(defaults, name)
+    for name in ("max_moves", "rebalance"):
+        assert rows[name] == str(getattr(defaults, name))

@@ -13,8 +13,10 @@ from coterie_assignors import (
     RangeAssignor,
     RoundRobinAssignor,
     StickyAssignor,
+    Weights,
 )
 from coterie_protocol.consumer import StickyData, encode_sticky_data, flatten, group_by_topic
+from coterie_protocol.loads import Load, LoadReport, split_load_report
 from tests.assignors.rivals import (
     StickyAssignorUserData,
     ask_aiokafka,
@@ -122,3 +124,56 @@ def test_names_are_those_of_stock_clients() -> None:
     assert RoundRobinAssignor.name == "roundrobin"
     assert StickyAssignor.name == kafka_python_sticky.name == "sticky"
     assert CooperativeStickyAssignor.name == "cooperative-sticky"
+
+
+# With weights, loads follow
+
+LOADS = LoadReport({("t", 0): Load(2.5, 1000)}, {("u", 7): Load(None, 5)})
+
+
+def telling(kind: type[CooperativeStickyAssignor | StickyAssignor]) -> bytes:
+    """The user data of a member that tells loads."""
+    assignor = kind(Weights())
+    assignor.note_loads(LOADS)
+    written = assignor.subscription_user_data(["t"], OWNED, 4)
+    assert written is not None
+    return written
+
+
+@pytest.mark.parametrize("kind", [CooperativeStickyAssignor, StickyAssignor])
+def test_loads_are_behind_what_is_written_without_them(
+    kind: type[CooperativeStickyAssignor | StickyAssignor],
+) -> None:
+    plain = kind().subscription_user_data(["t"], OWNED, 4)
+    assert split_load_report(telling(kind)) == (plain, LOADS)
+
+
+def test_kafka_python_reads_sticky_data_with_loads_behind_it() -> None:
+    read = StickyAssignorUserData.decode(telling(StickyAssignor), version=1, header=False)
+    assert read.generation == 4
+    assert {(t, p) for t, ps in read.previous_assignment for p in ps} == flatten(OWNED)
+
+
+def test_leaders_of_other_makes_keep_what_members_had_that_tell_loads() -> None:
+    members = group(member("a", ["t"]), member("b", ["t"]))
+    first = StickyAssignor().assign(Cluster({"t": 5}), members)
+    for name, partitions in first.items():
+        assignor = StickyAssignor(Weights())
+        assignor.note_loads(LoadReport({pair: Load(1.0, 5) for pair in flatten(partitions)}))
+        data = assignor.subscription_user_data(["t"], partitions, 1)
+        members[name] = replace(members[name], user_data=data)
+    kept = {name: set(flatten(partitions)) for name, partitions in first.items()}
+    assert ask_aiokafka("sticky", {"t": 5}, members) == kept
+    assert assigned(StickyAssignor(), {"t": 5}, members) == kept
+
+
+def test_new_sticky_member_with_weights_writes_that_it_had_nothing() -> None:
+    """Without it, leaders of other makes would take the loads for what it had."""
+    own, _ = split_load_report(StickyAssignor(Weights()).subscription_user_data(["t"], (), -1))
+    assert own == encode_sticky_data(StickyData(previous_assignment=()))
+
+
+def test_cooperative_generation_is_found_before_the_loads() -> None:
+    data = telling(CooperativeStickyAssignor)
+    asked = replace(member("m", ["t"], [("t", 0)]), user_data=data)
+    assert CooperativeStickyAssignor().claim(asked).generation == 4

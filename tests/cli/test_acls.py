@@ -186,6 +186,16 @@ def test_acls_are_added(words: str, added: list[Acl], admin: Any) -> None:
     assert admin.acls.asked == added
 
 
+@pytest.mark.usefixtures("admin")
+@pytest.mark.parametrize("principal", ["Group:staff", "user:ann", "Node:1"])
+def test_principal_that_no_client_has_is_added_with_a_warning(principal: str) -> None:
+    words = f"--allow-principal {principal} --allow-principal User:ann --topic t --group g"
+    result = CliRunner().invoke(app, ["acls", "add", *words.split()])
+    assert result.exit_code == 0
+    assert result.stdout.count(".\n") == 4
+    assert result.stderr == f"{principal} is no client of a Coterie node: those are User:NAME.\n"
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from coterie_cli import connection
-from coterie_cli.node_http import NoAnswerError
+from coterie_cli.node_http import NoAnswerError, RefusedError
 from coterie_cli.target import Target
 from coterie_client.admin import GroupListing
 
@@ -103,6 +103,22 @@ def test_http_that_cannot_be_reached_is_no_obstacle(
     told += ["a:1"]
     silent(monkeypatch)
     assert connection.find_groups(Target())[0]["group"] == "kafka's"
+
+
+def test_node_that_wants_a_token_is_named_though_groups_are_listed_without_it(
+    told: list[str | None], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told += ["a:1"]
+
+    def refuse(*_: object) -> NoReturn:
+        raise RefusedError("unauthorized", "http://a:1 wants a token: put it into X.")
+
+    monkeypatch.setattr(connection, "list_groups", refuse)
+    assert connection.find_groups(Target())[0]["group"] == "kafka's"
+    assert capsys.readouterr() == (
+        "",
+        "Generations and members are left out: http://a:1 wants a token: put it into X.\n",
+    )
 
 
 def test_given_address_that_does_not_answer_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

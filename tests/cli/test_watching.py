@@ -246,3 +246,28 @@ def test_partitions_that_do_not_fit_beside_their_member_come_below_it() -> None:
     beside, below = (drawn(group, width=width)[1:] for width in (100, 72))
     assert [line.split()[0] for line in beside] == ["MEMBER", member]
     assert [line.split()[0] for line in below] == ["MEMBER", "PARTITIONS", member, "orders[0,2,4]"]
+
+
+# -- members that are away, and state --------------------------------------------------------------
+
+
+def test_members_that_are_away_and_copies_are_drawn() -> None:
+    group = found("a", "b", next_probing_ms=NOW_MS)
+    group["members"][0] |= {"away_since_ms": NOW_MS, "away_until_ms": NOW_MS + 1}
+    group["members"][1] |= {
+        "warming": {"orders": [0]},
+        "lags": {"orders": {"0": 7}},
+        "targets": {"orders": [0]},
+    }
+    lines = drawn(group, width=120)
+    assert any("away since" in line and line.startswith("a ") for line in lines)
+    assert any("orders[1]; warming up orders-0 (7 behind)" in line for line in lines)
+    assert "still to move: orders-0 from a to b (7 behind)" in lines
+    assert any(line.startswith("looks again at") for line in lines)
+
+
+def test_members_that_are_away_and_copies_are_told_in_lines() -> None:
+    group = found("a")
+    group["members"][0] |= {"away_since_ms": NOW_MS, "away_until_ms": NOW_MS + 1}
+    (line,) = Lines().answered(group, NOW_MS)
+    assert line.endswith("a (away): orders[0]")

@@ -80,6 +80,7 @@ REFUSED: Final[Mapping[Callable[..., object], Mapping[str, Sequence[object]]]] =
         "client_id": NOT_TEXT,
         "security": (None, "SSL", Tls(), True),
         "session_timeout": (*NOT_SECONDS, 1, 8.999),
+        "registration_timeout": (*(each for each in NOT_SECONDS if each), 600),
         "heartbeat_interval": (*NOT_SECONDS, 15.001, 45),
         "rebalance_timeout": NOT_SECONDS,
         "request_timeout": NOT_SECONDS,
@@ -222,6 +223,10 @@ def test_no_option_is_left_out(make: Callable[..., object], signature: Callable[
             {"close_timeout": HUGE},
             "close_timeout must be at most 2147483 seconds, got a value of type int",
         ),
+        (
+            {"registration_timeout": 600},
+            "registration_timeout must come with an instance: a dynamic member has no place",
+        ),
         ({"client_id": ""}, "client_id must be a string that is not empty, got ''"),
         ({"topics": "t"}, "topics must be a collection of names, at least one: write topics=['t']"),
     ],
@@ -272,6 +277,8 @@ def test_tls_files_are_read_where_the_client_is_made(path: str) -> None:
         {"topics": (name for name in "ab")},
         {"leave_on_close": None, "instance": "worker-1", "rack": "a"},
         {"close_timeout": 0.0001},
+        {"registration_timeout": 0, "instance": "worker-1"},
+        {"registration_timeout": 0.5, "instance": "worker-1"},
     ],
 )
 def test_values_that_make_sense(options: Mapping[str, Any]) -> None:

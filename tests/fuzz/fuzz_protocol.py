@@ -16,7 +16,7 @@ from __future__ import annotations
 import contextlib
 import io
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,13 @@ with atheris.instrument_imports(include=["coterie_protocol"]):
     from coterie_protocol import FrameReader, ProtocolError, decode, encode
     from coterie_protocol._compile import Codec, codec_of, format_of
     from coterie_protocol._format import Malformed
+    from coterie_protocol.streams import (
+        encode_assignment_info,
+        encode_subscription_info,
+        join_user_data,
+        split_user_data,
+    )
+    from coterie_protocol.streams._data import AssignmentInfoData, SubscriptionInfoData
     from tests.support.hostile import TARGETS, Target, crowds, tag_floods
     from tests.support.strategies import MESSAGES
 
@@ -45,6 +52,12 @@ LIBFUZZER_OPTIONS = [
 WAYS = len(TARGETS) + len(MESSAGES) + 1
 
 
+REWRITERS: dict[type[Any], Callable[[Any], bytes]] = {
+    SubscriptionInfoData: encode_subscription_info,
+    AssignmentInfoData: encode_assignment_info,
+}
+
+
 def one_input(data: bytes) -> None:
     """Let the decoder that the first two bytes choose have the rest."""
     number, rest = int.from_bytes(data[:2]) % WAYS, data[2:]
@@ -59,9 +72,15 @@ def one_input(data: bytes) -> None:
 def read_by_target(target: Target, data: bytes) -> None:
     """As a server or client reads: with header, version or whatever comes before."""
     try:
-        target.read(data)
+        found = target.read(data)
     except ProtocolError as error:
         str(error)  # works as well
+        return
+    if target.kind == "nested":
+        # What comes of these is more than the structure, and it can be written as well.
+        written = REWRITERS[target.cls](found)
+        assert target.read(written) == found, written
+        assert split_user_data(join_user_data(data, written)) == (data, written)
 
 
 def read_twice(cls: type[Any], version: int, data: bytes) -> None:

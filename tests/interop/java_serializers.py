@@ -8,16 +8,16 @@ dropped the oldest versions of several APIs.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any, Final, Self
+from typing import Any, Final
 
 from coterie_protocol.consumer import Assignment, Subscription
-from tests.interop.java_tools import JavaProgramError, java_source_command
+from tests.interop.java_pipe import JavaPipe
+from tests.interop.java_tools import java_source_command
 from tests.support import kafka_json
 
 __all__ = ["JavaSerializers"]
@@ -26,7 +26,6 @@ _SOURCE: Final = Path(__file__).with_name("java") / "Serializers.java"
 _OLD_POM: Final = Path(__file__).with_name("java") / "old-kafka" / "pom.xml"
 _BUILD_DIR: Final = Path(__file__).parents[2] / "build" / "interop"
 _MAVEN_TIMEOUT_S: Final = 600.0
-_STOP_TIMEOUT_S: Final = 10.0
 
 _OTHER_NAMES: Final = {
     Subscription: "ConsumerProtocolSubscription",
@@ -34,7 +33,7 @@ _OTHER_NAMES: Final = {
 }
 
 
-class JavaSerializers:
+class JavaSerializers(JavaPipe):
     """The running program, as a context manager."""
 
     def __init__(self, *, old: bool = False) -> None:
@@ -45,49 +44,7 @@ class JavaSerializers:
             # The compiled program stays in front; what is behind it is the other Kafka.
             classes = command[place].split(os.pathsep)[0]
             command[place] = f"{classes}{os.pathsep}{_old_classpath()}"
-        self._command = command
-        self._process: subprocess.Popen[str] | None = None
-        self._log: IO[bytes] | None = None
-
-    def __enter__(self) -> Self:
-        self._log = tempfile.TemporaryFile()
-        self._process = subprocess.Popen(
-            self._command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            encoding="utf-8",
-        )
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        assert self._process is not None
-        assert self._log is not None
-        try:
-            # It ends with its input.
-            self._process.communicate(timeout=_STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.communicate()
-        self._log.close()
-
-    def ask(self, operation: str, **details: Any) -> dict[str, Any]:
-        """Put one question; raise `JavaProgramError` if the answer is an exception."""
-        assert self._process is not None
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        try:
-            self._process.stdin.write(json.dumps({"op": operation, **details}) + "\n")
-            self._process.stdin.flush()
-            line = self._process.stdout.readline()
-        except BrokenPipeError:
-            line = ""
-        if not line:
-            raise JavaProgramError(f"Serializers ended\n{self._logged()}")
-        answer: dict[str, Any] = json.loads(line)
-        if "error" in answer:
-            raise JavaProgramError(answer["error"])
-        return answer
+        super().__init__(command)
 
     def frame(
         self,
@@ -135,11 +92,6 @@ class JavaSerializers:
         )
         assert (answer["version"], answer["left"]) == (version, 0)
         return kafka_json.from_json(cls, version, answer["json"])
-
-    def _logged(self) -> str:
-        assert self._log is not None
-        self._log.seek(0)
-        return self._log.read().decode(errors="replace")
 
 
 def _old_classpath() -> str:

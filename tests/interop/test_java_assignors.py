@@ -20,9 +20,11 @@ from coterie_assignors import (
     RangeAssignor,
     RoundRobinAssignor,
     StickyAssignor,
+    Weights,
     lead,
 )
 from coterie_protocol.consumer import flatten, group_by_topic
+from coterie_protocol.loads import Load, LoadReport
 from tests.assignors.world import assert_fair, far, loads, member, moved
 from tests.interop.java_assignors import JAVA_ASSIGNORS, java_question
 from tests.interop.java_tools import run_java_source
@@ -110,6 +112,35 @@ def test_kafkas_sticky_leader_keeps_what_our_members_had() -> None:
     asked = [_settled(g, StickyAssignor(), _by_user_data) for g in groups(3, equal=True)]
     kept = [ours(StickyAssignor(), group) for group in asked]
     assert ask_java("sticky", asked) == kept
+
+
+def _with_loads(info: MemberInfo, given: Partitions) -> MemberInfo:
+    """As a member tells it that balances loads: its assignor's user data, and more behind it."""
+    assignor = StickyAssignor(Weights())
+    told = {pair: Load(len(pair[0]) * 1.5, 60_000) for pair in flatten(given)}
+    assignor.note_loads(LoadReport(told, {("u", 77): Load(None, 5)}))
+    return replace(info, user_data=assignor.subscription_user_data(info.topics, given, 3))
+
+
+def test_kafkas_sticky_leader_reads_over_the_loads_that_our_members_tell() -> None:
+    asked = groups(3, equal=True)
+    plain = ask_java("sticky", [_settled(g, StickyAssignor(), _by_user_data) for g in asked])
+    assert ask_java("sticky", [_settled(g, StickyAssignor(), _with_loads) for g in asked]) == plain
+
+
+def test_kafkas_cooperative_leader_reads_over_the_loads_that_our_members_tell() -> None:
+    def tell(info: MemberInfo, given: Partitions) -> MemberInfo:
+        assignor = CooperativeStickyAssignor(Weights())
+        assignor.note_loads(LoadReport({pair: Load(2.5, 9) for pair in flatten(given)}))
+        data = assignor.subscription_user_data(info.topics, given, 3)
+        return replace(info, owned=given, generation=3, user_data=data)
+
+    assignor = CooperativeStickyAssignor()
+    asked = groups(4, equal=True)
+    plain = [_settled(group, assignor, _by_subscription) for group in asked]
+    assert ask_java(
+        "cooperative-sticky", [_settled(group, assignor, tell) for group in asked]
+    ) == ask_java("cooperative-sticky", plain)
 
 
 def test_kafkas_cooperative_leader_keeps_what_our_members_own() -> None:

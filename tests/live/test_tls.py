@@ -84,9 +84,11 @@ def with_kafka_python(at: Secured, group: str) -> int:
     eventually(lambda: consumer.poll(100) == {} and consumer.assignment(), "no assignment")
     (partition,) = consumer.assignment()
     consumer.commit({partition: kafka.OffsetAndMetadata(OFFSET, "", -1)})
-    found = consumer.committed(partition)
+    # It takes the answer to a question from before the commit, if that is still under way.
+    eventually(lambda: consumer.committed(partition) is not None, "it finds an offset")
+    found = int(consumer.committed(partition))
     consumer.close()
-    return int(found)
+    return found
 
 
 def with_confluent_kafka(at: Secured, group: str) -> int:

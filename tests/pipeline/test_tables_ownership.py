@@ -118,6 +118,19 @@ def test_a_static_member_that_is_away_lets_go_of_nothing(tables: TableRows) -> N
     ]
 
 
+def test_a_static_member_owns_what_waits_for_it_until_its_place_is_given_up(
+    tables: TableRows,
+) -> None:
+    group = "away-for-too-long"
+    assert tables.rows("ownership", group, "partition", "released_ms", holder="i") == [(0, 90_000)]
+    (ended,) = tables.row("member_sessions", group, "ended", member="a")
+    assert ended == "registration_expired"
+    columns = ("cause", "went", "detection_ms", "stopped_partition_ms")
+    assert tables.row("rebalances", group, *columns, rebalance=2) == (
+        *("registration_expired", ["a"], 60_000, 500),
+    )
+
+
 # -- none -----------------------------------------------------------------------------------------
 
 

@@ -623,6 +623,10 @@ def test_known_tags_exist() -> None:
         "shards_are_free",
         "http_address",
         "wants_token",
+        "registration_timeout_ms",
+        "wants_absences",
+        "members[0].away_with",
+        "groups[0].members[0].away_since_ms",
         "fencing_token",
         "sequence",
     }

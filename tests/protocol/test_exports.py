@@ -47,6 +47,9 @@ PUBLIC = {
     "coterie_protocol.framing": """
         FRAME_SIZE_LIMIT FrameReader
     """,
+    "coterie_protocol.loads": """
+        LOAD_MAX Load LoadReport join_load_report split_load_report
+    """,
     "coterie_protocol.messages": """
         AbortedTransaction AclCreation AclCreationResult AclDescription
         AlterUserScramCredentialsRequest AlterUserScramCredentialsResponse
@@ -90,6 +93,13 @@ PUBLIC = {
         Array BOOL BYTES Declaration FLOAT64 FieldSpec INT16 INT32 INT64 INT8 Kind NIL_UUID
         OWN_TAGS_FROM Primitive RECORDS STRING UUID VersionRange WireType declaration_of
         declarations field replaced request response struct
+    """,
+    "coterie_protocol.streams": """
+        AssignmentInfo EARLIEST_PROBEABLE_VERSION GroupVersions HostInfo LATEST_OFFSET
+        LATEST_VERSION NAMED_TOPOLOGY_VERSION NO_REBALANCE Partitions SubscriptionInfo TaskId
+        TopicTasks UNKNOWN_OFFSET_SUM UNKNOWN_VERSION UnknownVersionError decode_assignment_info
+        decode_subscription_info encode_assignment_info encode_subscription_info join_user_data
+        next_version split_user_data
     """,
     "coterie_protocol.version": """
         VERSION

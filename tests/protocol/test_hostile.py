@@ -111,6 +111,7 @@ def test_random_bytes_are_read_or_refused(targets: list[Target]) -> None:
             "request": target.sample[:4] + struct.pack(">ih", 7, -1),
             "response": struct.pack(">i", 7),
             "embedded": struct.pack(">h", target.version),
+            "nested": target.sample[:8],
         }
         assert_harmless(target.read, before.get(target.kind, b"") + data)
 

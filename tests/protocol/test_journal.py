@@ -22,6 +22,7 @@ from coterie_protocol.journal import (
     GroupEmptied,
     GroupRecovered,
     JournalError,
+    Lags,
     Line,
     MemberPhase,
     NodeStarted,
@@ -39,9 +40,12 @@ NUMBERS = st.integers(-(2**42) + 1, 2**42 - 1)
 OFFSETS = st.integers(-(2**62) + 1, 2**62 - 1)
 PARTITION_NUMBERS = st.integers(0, 2**31 - 1)
 PARTITIONS = st.dictionaries(NAMES, st.lists(PARTITION_NUMBERS, max_size=3).map(tuple), max_size=3)
+LAGS = st.dictionaries(NAMES, st.dictionaries(NAMES, st.none() | NUMBERS), max_size=3)
 MAPPINGS = {
     Partitions: PARTITIONS,
     Mapping[str, Partitions]: st.dictionaries(NAMES, PARTITIONS, max_size=3),
+    Lags: LAGS,
+    Mapping[str, Lags]: st.dictionaries(NAMES, LAGS, max_size=3),
     Mapping[str, Mapping[str, int]]: st.dictionaries(
         NAMES, st.dictionaries(PARTITION_NUMBERS.map(str), OFFSETS)
     ),

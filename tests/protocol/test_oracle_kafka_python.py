@@ -43,6 +43,7 @@ from coterie_protocol.messages import (
     PartitionData,
 )
 from coterie_protocol.schema import NIL_UUID, Kind, declaration_of
+from coterie_protocol.streams._data import AssignmentInfoData, SubscriptionInfoData, WarmData
 from tests.support import kafka_python_oracle as oracle
 from tests.support.every_message import by_class_and_version, versioned
 from tests.support.oracle_examples import (
@@ -54,10 +55,17 @@ from tests.support.oracle_examples import (
     without_own_fields,
 )
 from tests.support.strategies import MESSAGES
+from tests.support.streams_infos import VERSIONS
 
 #: What Coterie has and kafka-python lacks.
-NOT_COVERED: Final = {
+NOT_COVERED: Final[dict[tuple[type[Any], int], str]] = {
     (CooperativeStickyData, 0): "its cooperative assignor reads the subscription's generation only",
+    **{
+        (cls, version): "it has nothing of Kafka Streams"
+        for cls in (SubscriptionInfoData, AssignmentInfoData)
+        for version in VERSIONS
+    },
+    (WarmData, 0): "it is Coterie's own",
 }
 
 _CODECS: Final[dict[type[Any], tuple[Callable[..., bytes], Callable[[bytes], Any]]]] = {

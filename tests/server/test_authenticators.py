@@ -39,11 +39,12 @@ async def test_listener_has_the_mechanisms_and_sessions_that_are_set_for_it() ->
         "COTERIE_SASL_ENABLED_MECHANISMS": "PLAIN",
         "COTERIE_LISTENER_NAME_IN_SASL_ENABLED_MECHANISMS": "SCRAM-SHA-256, PLAIN",
         "COTERIE_LISTENER_NAME_IN_CONNECTIONS_MAX_REAUTH_MS": "5000",
+        "COTERIE_LISTENER_NAME_IN_PLAIN_CONNECTIONS_MAX_REAUTH_MS": "7000",
     }
     authenticator = await made(SASL, environ)
     assert authenticator.is_required
     assert list(authenticator.terms.mechanisms) == ["SCRAM-SHA-256", "PLAIN"]
-    assert authenticator.terms.session_ms == {"SCRAM-SHA-256": 5000, "PLAIN": 5000}
+    assert authenticator.terms.session_ms == {"SCRAM-SHA-256": 5000, "PLAIN": 7000}
 
 
 @pytest.mark.asyncio

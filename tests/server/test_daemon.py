@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import resource
 import socket
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import pytest
 
-from coterie_server.daemon import notify_systemd, raise_open_file_limit
+from coterie_server.daemon import Reloading, notify_systemd, raise_open_file_limit
 
 
 def test_systemd_is_told_if_it_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,3 +77,49 @@ def test_limit_of_open_files(
     monkeypatch.setattr(resource, "setrlimit", limits.set)
     assert raise_open_file_limit(5000) == connections
     assert limits.now[0] == limit(soft_after)
+
+
+@pytest.mark.asyncio
+async def test_files_are_read_once_more_for_all_who_asked_while_they_were_read() -> None:
+    begun: list[asyncio.Event] = []
+
+    async def read() -> None:
+        begun.append(asyncio.Event())
+        await begun[-1].wait()
+
+    reloading = Reloading(read)
+    reloading.open()
+    for _ in range(100):
+        reloading.begin()
+        await asyncio.sleep(0)
+    assert len(begun) == 1
+    begun[0].set()
+    await asyncio.sleep(0)
+    assert len(begun) == 2
+    begun[1].set()
+    await asyncio.sleep(0)
+    assert len(begun) == 2
+
+
+@pytest.mark.asyncio
+async def test_files_that_changed_during_the_start_are_read_after_it() -> None:
+    read = AsyncMock()
+    reloading = Reloading(read)
+    reloading.begin()
+    await asyncio.sleep(0)
+    assert read.await_count == 0
+    reloading.open()
+    await asyncio.sleep(0)
+    assert read.await_count == 1
+
+
+@pytest.mark.asyncio
+async def test_files_are_read_again_after_that_has_failed() -> None:
+    read = AsyncMock(side_effect=[OSError, None])
+    reloading = Reloading(read)
+    reloading.open()
+    for _ in range(2):
+        reloading.begin()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+    assert read.await_count == 2

@@ -6,6 +6,7 @@ import ssl
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from cryptography.hazmat.primitives.serialization import (
@@ -16,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import (
     pkcs12,
 )
 
-from coterie_server.tls import ServerTls, TlsError, TlsOptions
+from coterie_server.tls import ServerTls, TlsError, TlsOptions, TlsWatch
 from tests.support.certificates import Authority, Files
 
 PASSWORD = "open sesame"  # noqa: S105  # of a key that is made for the test
@@ -128,6 +129,10 @@ def other(files: Files, folder: Path) -> dict[str, tuple[tuple[str, ...], str]]:
             ("keystore_location", written(folder / "damaged", damaged)),
             "certificate or key can't be used: ",
         ),
+        "OpenSSL's own form": (
+            ("keystore_location", written(folder / "t", labelled(files, b"TRUSTED CERTIFICATE"))),
+            "has no certificate in PEM.",
+        ),
         "both": (
             ("keystore_location", str(files.both), "certificate_chain", "x"),
             "ssl.keystore.location and ssl.keystore.certificate.chain are both set; keep one.",
@@ -150,6 +155,11 @@ def other(files: Files, folder: Path) -> dict[str, tuple[tuple[str, ...], str]]:
     }
 
 
+def labelled(files: Files, label: bytes) -> bytes:
+    """Certificate and key in one file, with another label for the certificate."""
+    return files.both.read_bytes().replace(b" CERTIFICATE", b" " + label)
+
+
 def pkcs12_of(files: Files) -> bytes:
     key: Any = load_pem_private_key(files.key.read_bytes(), None)
     return pkcs12.serialize_key_and_certificates(
@@ -164,3 +174,26 @@ def test_what_cannot_be_used_is_said_in_a_sentence(files: Files, tmp_path: Path)
             ServerTls(TlsOptions(**given))
         assert sentence in str(caught.value), what
         assert PASSWORD not in str(caught.value)
+
+
+def test_nodes_are_shown_the_certificate_that_was_read_last(files: Files) -> None:
+    tls = ServerTls(TlsOptions(keystore_location=str(files.both)))
+    files.both.write_bytes(b"half of a file")
+    tls.reload()
+    assert tls.as_client().verify_mode is ssl.CERT_NONE
+    assert tls.as_client() is tls.as_client()
+
+
+@pytest.mark.asyncio
+async def test_files_are_watched_on_whatever_is_wrong_with_one_of_them(
+    files: Files, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tls, sound = (ServerTls(TlsOptions(keystore_location=str(files.both))) for _ in range(2))
+    monkeypatch.setattr(tls, "reload", Mock(side_effect=RecursionError))
+    watch = TlsWatch(every_s=0.01)
+    watch.add(tls)
+    watch.add(sound)
+    before = sound.fingerprint
+    files.both.write_bytes(authority.issue().both.read_bytes())
+    await watch.reload()
+    assert sound.fingerprint != before

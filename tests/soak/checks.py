@@ -170,9 +170,13 @@ def _owner_at(starts: list[tuple[float, str]], moment_s: float) -> str | None:
 def _runs_by_group(story: Story) -> dict[str, list[TaskRun]]:
     """When each member owned which partition, by what it was told."""
     found: dict[str, list[TaskRun]] = defaultdict(list)
-    running: dict[str, dict[int, TaskRun]] = defaultdict(dict)
+    running: dict[tuple[str, int], dict[int, TaskRun]] = defaultdict(dict)
+    over: set[tuple[str, int]] = set()
     for record in sorted(story.records, key=lambda each: each.at_s):
-        mine = running[record.member]
+        life = (record.member, record.life)
+        if life in over:
+            continue  # some clients still finish a rebalance, and work no more
+        mine = running[life]
         match record.what:
             case "assigned":
                 for partition in record.partitions:
@@ -188,6 +192,7 @@ def _runs_by_group(story: Story) -> dict[str, list[TaskRun]]:
                 for partition in record.partitions:
                     _end(mine, partition, record.at_s)
             case "left":
+                over.add(life)
                 for partition in list(mine):
                     _end(mine, partition, record.at_s)
             case _:

@@ -163,6 +163,20 @@ def test_member_that_left_owns_nothing() -> None:
     assert found(story) == {}
 
 
+def test_client_that_finishes_a_rebalance_when_it_has_left() -> None:
+    back = replace(assigned(41.6, FIRST, 0, token=3), life=2)
+    story = well(
+        told(41.4, FIRST, "left"),
+        assigned(41.45, FIRST, 0),
+        assigned(41.5, SECOND, 0, token=2),
+        revoked(41.55, SECOND, 0),
+        back,
+        acked(41.7, FIRST, {0: 41}),
+        final={0: 41},
+    )
+    assert found(story) == {}
+
+
 def test_token_that_does_not_grow() -> None:
     story = well(revoked(41.4, FIRST, 0), assigned(41.5, SECOND, 0, token=1))
     (said,) = found(story)["two owners at once"]

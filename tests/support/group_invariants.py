@@ -55,6 +55,7 @@ class Ownership:
     #: The generation whose assignment they were given in; it tells which of two claims is later.
     generation: int
     away: frozenset[str]
+    has_not_joined: frozenset[str]
     follow_up: frozenset[str]
 
     @classmethod
@@ -66,7 +67,8 @@ class Ownership:
         return cls(
             {p: holding.member_id for p, holding in holdings if holding.member_id in ids},
             group.row.assigned_in,
-            frozenset(member.id for member in stored if member.row.is_away),
+            frozenset(member.id for member in stored if member.is_away),
+            frozenset(member.id for member in stored if member.row.has_not_joined),
             frozenset(member.id for member in stored if group.asked_to_rejoin(member)),
         )
 
@@ -120,6 +122,10 @@ def _check_counts(group: Group) -> None:
     assert all(member_id == member.id for member_id, member in group.members.items())
     assert not group.pending_joins & group.members.keys()
     assert group.pending_syncs <= group.members.keys()
+    away = [member for member in group.members.values() if member.is_away]
+    assert group.away == {member.id for member in away}
+    assert all(m.instance_id and not m.is_new and not m.is_waiting for m in away)
+    assert not group.away & group.pending_syncs
     names = {p.name for m in group.members.values() for p in m.row.protocols}
     for name in names if group.members else ():
         everybody = all(_can_follow(member, name) for member in group.members.values())

@@ -31,6 +31,8 @@ from coterie_protocol.consumer import (
     encode_subscription,
 )
 from coterie_protocol.schema import Array, Kind, Primitive, WireType, declaration_of
+from coterie_protocol.streams import decode_assignment_info, decode_subscription_info
+from coterie_protocol.streams._data import AssignmentInfoData, SubscriptionInfoData
 from tests.support.samples import filled, sample_of
 from tests.support.strategies import MESSAGES
 
@@ -41,7 +43,8 @@ __all__ = ["TARGETS", "Target", "crowds", "liars", "mutated", "tag_floods"]
 class Target:
     """A decoder, and what it is there to read."""
 
-    #: "request", "response", "struct", or "embedded" for what members put into opaque bytes.
+    #: "request", "response", "struct", or "embedded" for what members put into opaque bytes, and
+    #: "nested" for what those with state put into that.
     kind: str
     cls: type[Any]
     version: int
@@ -98,6 +101,22 @@ def _embedded_target(cls: type[Any], version: int) -> Target:
     return Target("embedded", cls, version, readers[cls], write)
 
 
+def _nested_target(cls: type[Any], version: int) -> Target:
+    """The way in for what follows an assignor's own data."""
+    readers: dict[type[Any], Callable[[bytes], object]] = {
+        SubscriptionInfoData: decode_subscription_info,
+        AssignmentInfoData: decode_assignment_info,
+    }
+    return Target("nested", cls, version, readers[cls], partial(_nested, version))
+
+
+def _nested(version: int, value: Any) -> bytes:
+    """With numbers of versions that fit each other."""
+    if isinstance(value, SubscriptionInfoData):
+        value = dataclasses.replace(value, latest_supported_version=version)
+    return encode(dataclasses.replace(value, version=version), version)
+
+
 def _subscription(version: int, value: Any) -> bytes:
     return encode_subscription(value, version)
 
@@ -106,11 +125,14 @@ def _assignment(version: int, value: Any) -> bytes:
     return encode_assignment(value, version)
 
 
+_EMBEDDED = (Subscription, Assignment, StickyData, CooperativeStickyData)
+_NESTED = (SubscriptionInfoData, AssignmentInfoData)
+
 #: Every message in every version, and what is embedded in messages.
-TARGETS = [_target(cls, version) for cls, version in MESSAGES] + [
-    _embedded_target(cls, version)
-    for cls, version in MESSAGES
-    if declaration_of(cls).kind is Kind.STRUCT
+TARGETS = [
+    *(_target(cls, version) for cls, version in MESSAGES),
+    *(_embedded_target(cls, version) for cls, version in MESSAGES if cls in _EMBEDDED),
+    *(_nested_target(cls, version) for cls, version in MESSAGES if cls in _NESTED),
 ]
 
 

@@ -41,9 +41,12 @@ def _travels_alone(declaration: Declaration) -> bool:
 
 
 def _fill() -> None:
-    import coterie_protocol.consumer  # noqa: F401, PLC0415  # declares the embedded structures
+    # They declare the embedded structures.
+    import coterie_protocol.consumer  # noqa: PLC0415
+    import coterie_protocol.streams  # noqa: F401, PLC0415
 
-    for declaration in declarations():
+    # Their order depends on what has been imported before; a module's own does not.
+    for declaration in sorted(declarations(), key=lambda each: each.cls.__module__):
         if _travels_alone(declaration):
             MESSAGES.extend((declaration.cls, v) for v in versions_of(declaration.cls))
 

@@ -23,11 +23,21 @@ How they go about it
 - `racks`: where racks matter, quotas per set of racks come from a minimum-cost flow, under the
   loads that `quotas` found.
 - `min_cost_flow`: the solver for that.
+- `interchange`: where members report state, partitions that are alike are exchanged for ones that
+  their takers have copies of.
+
+With `Weights`, they balance the loads of partitions instead of their number, and go another way:
+
+- `loads`: the whole of it, from claims to each member's partitions.
+- `weighing`: what each partition weighs, and which ones may move.
+- `weighted`: who gets what has no owner, and what moves.
+- `rankings`, `shelves`: find members by their loads, and partitions by their weights.
 
 Members and partitions are numbers throughout: a member is its index in Kafka's order of members, a
 partition its position in its pool.  Names come back with the answer.
 """
 
 from coterie_assignors.sticky.assignors import CooperativeStickyAssignor, StickyAssignor
+from coterie_assignors.sticky.interchange import prefer_copies
 
-__all__ = ["CooperativeStickyAssignor", "StickyAssignor"]
+__all__ = ["CooperativeStickyAssignor", "StickyAssignor", "prefer_copies"]

@@ -18,7 +18,11 @@ from coterie_assignors.base import (
     Partitions,
     RebalanceProtocol,
 )
+from coterie_assignors.outlook import read_loads
 from coterie_assignors.sticky.balance import balanced
+from coterie_assignors.sticky.interchange import prefer_copies
+from coterie_assignors.sticky.loads import balanced_by_load, imbalance
+from coterie_assignors.weights import Weights
 from coterie_protocol.codec import encode
 from coterie_protocol.consumer import (
     CooperativeStickyData,
@@ -28,6 +32,7 @@ from coterie_protocol.consumer import (
     encode_sticky_data,
 )
 from coterie_protocol.exceptions import ProtocolError
+from coterie_protocol.loads import LoadReport, join_load_report, split_load_report
 
 __all__ = ["CooperativeStickyAssignor", "StickyAssignor"]
 
@@ -38,10 +43,38 @@ _VERSION_1: Final = b"\x00\x01"
 
 
 class _BalancedAssignor(Assignor):
+    def __init__(self, weights: Weights | None = None) -> None:
+        """With weights, balance the loads of partitions instead of their number."""
+        if not isinstance(weights, Weights | None):
+            raise TypeError(f"weights must be a Weights or None, got {weights!r:.60}")
+        self.weights = weights
+        self._report = LoadReport()
+
     def assign(self, cluster: Cluster, members: Mapping[str, MemberInfo]) -> dict[str, Partitions]:
         """Assign evenly, and let members keep as much as possible."""
         claims = {member_id: self.claim(member) for member_id, member in members.items()}
-        return balanced(cluster, members, claims)
+        if self.weights is not None:
+            return balanced_by_load(cluster, read_loads(members), claims, self.weights)
+        return prefer_copies(balanced(cluster, members, claims), cluster, members, claims)
+
+    def note_loads(self, report: LoadReport) -> None:
+        """Remember what to tell the leader's assignor with the next user data."""
+        self._report = report
+
+    def reason_to_rebalance(
+        self, cluster: Cluster, members: Mapping[str, MemberInfo]
+    ) -> str | None:
+        """Return which member has too high a load, if a rebalance would change that."""
+        if self.weights is None:
+            return None
+        claims = {name: Claim(member.owned) for name, member in members.items()}
+        return imbalance(cluster, members, claims, self.weights)
+
+    def _with_loads(self, user_data: bytes) -> bytes:
+        """Put the loads behind what leaders of any make read."""
+        if self.weights is None:
+            return user_data
+        return join_load_report(user_data, self._report)
 
 
 class StickyAssignor(_BalancedAssignor):
@@ -52,7 +85,9 @@ class StickyAssignor(_BalancedAssignor):
 
     name: ClassVar[str] = "sticky"
 
-    def __init__(self) -> None:
+    def __init__(self, weights: Weights | None = None) -> None:
+        """With weights, balance the loads of partitions instead of their number."""
+        super().__init__(weights)
         self._last = Claim()
 
     def subscription_user_data(
@@ -63,10 +98,12 @@ class StickyAssignor(_BalancedAssignor):
     ) -> bytes | None:
         """Tell what this member owned; if it owns nothing now, what it was assigned last."""
         claim = Claim(owned, generation) if owned else self._last
-        if not claim.owned:
-            return None
-        return encode_sticky_data(
-            StickyData(previous_assignment=claim.owned, generation=claim.generation)
+        if not claim.owned and self.weights is None:
+            return None  # With weights, a report follows, and leaders have to find where it begins.
+        return self._with_loads(
+            encode_sticky_data(
+                StickyData(previous_assignment=claim.owned, generation=claim.generation)
+            )
         )
 
     def on_assignment(
@@ -98,13 +135,14 @@ class CooperativeStickyAssignor(_BalancedAssignor):
         generation: int,
     ) -> bytes | None:
         """Tell the generation, for leaders that don't read it from the subscription."""
-        return encode(CooperativeStickyData(generation=generation), 0)
+        return self._with_loads(encode(CooperativeStickyData(generation=generation), 0))
 
     def claim(self, member: MemberInfo) -> Claim:
         """Take the owned partitions, and the generation from the subscription or user data."""
         if member.generation != NO_GENERATION or not member.user_data:
             return Claim(member.owned, member.generation)
-        return Claim(member.owned, _generation_in(member.user_data))
+        own, _ = split_load_report(member.user_data)
+        return Claim(member.owned, _generation_in(own or b""))
 
 
 def _read_sticky_data(data: bytes) -> StickyData | None:

@@ -20,7 +20,7 @@ from coterie_assignors.sticky.quotas import set_quotas
 from coterie_assignors.sticky.racks import RackGroup, set_rack_quotas
 from coterie_protocol.consumer import TopicPartitions
 
-__all__ = ["balanced"]
+__all__ = ["balanced", "by_member"]
 
 
 def balanced(
@@ -38,7 +38,7 @@ def balanced(
     if not groups:
         for pool in pools:
             _hand_over(pool)
-    return _by_member(order, pools, cluster)
+    return by_member(order, pools, cluster)
 
 
 # Which partitions change hands
@@ -111,9 +111,10 @@ def _rounds(needs: Sequence[tuple[int, int]]) -> Iterator[list[int]]:
 # The answer
 
 
-def _by_member(
+def by_member(
     order: Sequence[MemberInfo], pools: Sequence[Pool], cluster: Cluster
 ) -> dict[str, Partitions]:
+    """Each member's partitions, as the pools have them."""
     given: list[list[TopicPartitions]] = [[] for _ in order]
     for topic, owners in sorted(_owners_by_topic(pools, cluster)):
         by_owner = tuple(sorted(range(len(owners)), key=owners.__getitem__))

@@ -23,6 +23,8 @@ app = typer.Typer(no_args_is_help=True, help="Say who may do what.")
 
 T = TypeVar("T")
 
+#: As Kafka's brokers do, the server takes principals of other kinds as well, which nothing matches.
+_OF_CLIENTS = "User:"
 _HEADINGS = ("RESOURCE", "NAME", "PATTERN", "PRINCIPAL", "HOST", "PERMISSION", "OPERATION")
 
 
@@ -96,6 +98,9 @@ def add(*, acls: Choice, target: Target) -> None:
     administer(target, lambda admin: admin.acls.create(*wanted))
     for acl in wanted:
         say(f"{acl}.")
+    for principal in dict.fromkeys(acl.principal for acl in wanted):
+        if not principal.startswith(_OF_CLIENTS):
+            say(f"{principal} is no client of a Coterie node: those are User:NAME.", err=True)
 
 
 @app.command()

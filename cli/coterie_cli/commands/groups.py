@@ -30,7 +30,8 @@ from coterie_cli.output import (
     time_text,
 )
 from coterie_cli.rebalances import explain
-from coterie_cli.views import group_view
+from coterie_cli.views import group_view, member_views
+from coterie_cli.work_text import absences, moves, work_text
 
 if TYPE_CHECKING:
     from coterie_client.admin import GroupDescription
@@ -111,20 +112,21 @@ def describe(group: GroupName, *, target: Target, json: Json = False) -> None:
 
 def print_members(group: GroupDescription) -> None:
     """Print a group's members and what they have."""
-    from coterie_client.reporting import brief
-
-    rows = sorted(
-        (
-            member.member_id,
-            member.instance_id or "",
-            member.client_id,
-            member.host.lstrip("/"),
-            "?" if member.partitions is None else brief(member.partitions),
-        )
-        for member in group.members
-    )
-    headings = ("MEMBER", "INSTANCE", "CLIENT", "HOST", "PARTITIONS")
+    views = member_views(group)
+    headings = ["MEMBER", "INSTANCE", "CLIENT", "HOST", "PARTITIONS"]
+    rows = [
+        [each["member"], each["instance"] or "", each["client_id"], each["host"], work_text(each)]
+        for each in views
+    ]
+    if any(each["away_since_ms"] is not None for each in views):
+        headings.insert(-1, "AWAY SINCE")
+        for row, each in zip(rows, views, strict=True):
+            since_ms = each["away_since_ms"]
+            row.insert(-1, "" if since_ms is None else time_text(since_ms))
     print_table(headings, rows, "It has no members.", is_long=True)
+    if still_to_move := moves(views):
+        say()
+        print_prose(f"Still to move: {still_to_move}.", terminal_columns())
 
 
 @app.command()
@@ -155,6 +157,9 @@ def why(
         print_json(records)
         return
     columns = terminal_columns()
+    for sentence in absences(found["members"]):
+        print_prose(sentence, columns)
+        say()
     for number, record in enumerate(records):
         if number:
             say()
@@ -216,4 +221,5 @@ def watch_group(
 def rebalance(group: GroupName, *, target: Target) -> None:
     """Rebalance a group of static members now."""
     found = ask_about_group(target, group, "rebalance", post=True)
-    say(f"{group} rebalances: {count_of(len(found['members']), 'member')} to join again.")
+    present = [each for each in found["members"] if each.get("away_since_ms") is None]
+    say(f"{group} rebalances: {count_of(len(present), 'member')} to join again.")

@@ -33,6 +33,7 @@ from coterie_protocol.messages import (
     MemberIdentity,
     MemberResponse,
 )
+from coterie_protocol.streams.reading import Orders, read_lags, read_orders
 
 __all__ = ["Groups", "Members"]
 
@@ -94,7 +95,7 @@ class Groups:
         async def ask(
             node: NodeAddress, asked: Iterable[str], deadline_s: float
         ) -> Mapping[str, Result[GroupDescription]]:
-            request = DescribeGroupsRequest(groups=tuple(asked))
+            request = DescribeGroupsRequest(groups=tuple(asked), wants_absences=True)
             answer = await self._caller.ask(request, deadline_s, node)
             return {group.group_id: _described(group, node) for group in answer.groups}
 
@@ -231,6 +232,7 @@ def _described(group: DescribedGroup, node: NodeAddress) -> Result[GroupDescript
 
 
 def _member(member: DescribedGroupMember, *, is_consumer: bool) -> MemberDescription:
+    lags, orders = _warmth(member) if is_consumer else (None, None)
     return MemberDescription(
         member_id=member.member_id,
         instance_id=member.group_instance_id,
@@ -238,6 +240,9 @@ def _member(member: DescribedGroupMember, *, is_consumer: bool) -> MemberDescrip
         host=member.client_host,
         topics=_topics(member.member_metadata) if is_consumer else None,
         partitions=_partitions(member.member_assignment) if is_consumer else None,
+        lags=lags,
+        orders=orders,
+        away_since_ms=member.away_since_ms if member.away_since_ms >= 0 else None,
         metadata=member.member_metadata,
         assignment=member.member_assignment,
     )
@@ -249,6 +254,21 @@ def _topics(metadata: bytes) -> tuple[str, ...] | None:
         return tuple(sorted(decode_subscription(metadata).topics)) if metadata else ()
     except ProtocolError:
         return None
+
+
+def _warmth(
+    member: DescribedGroupMember,
+) -> tuple[Mapping[TopicPartition, int | None] | None, Orders | None]:
+    """What a member reports of its state, and what its leader ordered, if that can be read."""
+    if not member.member_metadata or not member.member_assignment:
+        return None, None
+    try:
+        subscription = decode_subscription(member.member_metadata)
+        assignment = decode_assignment(member.member_assignment)
+    except ProtocolError:
+        return None, None
+    topics = subscription.topics
+    return read_lags(subscription.user_data, topics), read_orders(assignment.user_data, topics)
 
 
 def _partitions(assignment: bytes) -> tuple[TopicPartition, ...] | None:

@@ -12,6 +12,7 @@ from coterie_client.wire.addresses import NodeAddress, TopicPartition
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.errors import class_for
 from coterie_protocol.exceptions import CoterieError
+from coterie_protocol.streams.reading import Orders
 
 __all__ = [
     "CommittedOffset",
@@ -166,6 +167,14 @@ class MemberDescription:
     partitions: tuple[TopicPartition, ...] | None
     metadata: bytes = field(repr=False)
     assignment: bytes = field(repr=False)
+    #: When the session of a static member ended whose place is kept, in milliseconds since 1970;
+    #: None for any other member, and with Kafka's brokers.
+    away_since_ms: int | None = None
+    #: How far behind its copies of state were as it joined, None for one of which it did not know;
+    #: None if it reported nothing that can be read.
+    lags: Mapping[TopicPartition, int | None] | None = None
+    #: The copies that its leader ordered, if it ordered any.
+    orders: Orders | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,9 @@ class MembershipConfig:
     instance: str | None = None
     rack: str | None = None
     session_timeout_ms: int = 45_000
+    #: How long a static member may be silent before its place is given up; 0 for its session, -1
+    #: for what the group has.
+    registration_timeout_ms: int = -1
     heartbeat_interval_ms: int = 3_000
     #: How long letting go of partitions may take (max.poll.interval.ms in Kafka's client).
     rebalance_timeout_ms: int = 300_000
@@ -47,7 +50,8 @@ class MembershipConfig:
                 checks.text(name, getattr(self, name))
         for each in fields(self):
             if each.name.endswith("_ms"):
-                checks.whole(each.name, getattr(self, each.name))
+                first = -1 if each.name == "registration_timeout_ms" else 1
+                checks.whole(each.name, getattr(self, each.name), first)
         for name in ("allow_auto_create_topics", "stop_when_silent"):
             checks.flag(name, getattr(self, name))
         session_ms, heartbeat_ms = self.session_timeout_ms, self.heartbeat_interval_ms

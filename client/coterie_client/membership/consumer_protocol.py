@@ -7,6 +7,7 @@ subscriptions of all members, has the assignor decide, and writes an assignment 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from coterie_assignors import (
@@ -32,7 +33,11 @@ from coterie_protocol.consumer import (
     encode_subscription,
 )
 from coterie_protocol.exceptions import ProtocolError
-from coterie_protocol.messages.join_group import JoinGroupRequestProtocol, JoinGroupResponseMember
+from coterie_protocol.messages.join_group import (
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+)
 from coterie_protocol.messages.sync_group import SyncGroupRequestAssignment
 
 __all__ = [
@@ -108,11 +113,14 @@ def read_assignment(data: bytes) -> Assignment:
 # -- the leader ------------------------------------------------------------------------------------
 
 
-def read_members(
-    members: Sequence[JoinGroupResponseMember], outbox: Outbox
-) -> dict[str, MemberInfo]:
+def read_members(answer: JoinGroupResponse, outbox: Outbox) -> dict[str, MemberInfo]:
     """Read the members' subscriptions; a member whose subscription is unreadable gets nothing."""
-    return {member.member_id: _read(member, outbox) for member in members}
+    return {
+        member.member_id: _with_absence(
+            _read(member, outbox), member.away_with, answer.generation_id
+        )
+        for member in answer.members
+    }
 
 
 def topics_of(members: Mapping[str, MemberInfo]) -> frozenset[str]:
@@ -152,6 +160,18 @@ def decide(
 
 def _count(shares: Mapping[str, Partitions]) -> int:
     return sum(len(entry.partitions) for partitions in shares.values() for entry in partitions)
+
+
+def _with_absence(info: MemberInfo, away_with: bytes | None, generation: int) -> MemberInfo:
+    """What is known of a member that may be away, by what it was assigned last."""
+    if away_with is None:
+        return info
+    try:
+        had = read_assignment(away_with).assigned_partitions
+    except ProtocolError:
+        had = ()
+    # That is no older than what the others say, who had theirs in a former generation.
+    return replace(info, is_away=True, owned=had, generation=generation - 1)
 
 
 def _read(member: JoinGroupResponseMember, outbox: Outbox) -> MemberInfo:

@@ -11,6 +11,7 @@ from coterie_client.backoff import Backoff, RetryOptions
 from coterie_client.membership.actions import Action, ReportEvent, Send
 from coterie_client.membership.config import MembershipConfig, Sources
 from coterie_client.membership.events import Event
+from coterie_client.membership.loads import Loads
 from coterie_client.membership.phases import TRANSITIONS, Phase
 from coterie_client.wire.addresses import AnyNode, Lane, NodeAddress, TopicPartition
 
@@ -163,6 +164,7 @@ class Context:
     fail: Fail
     outbox: Outbox = field(default_factory=Outbox)
     state: MemberState = field(default_factory=MemberState)
+    loads: Loads = field(default_factory=Loads)
 
     def backoff(self) -> Backoff:
         """Return the delays between attempts at one kind of request."""

@@ -21,6 +21,7 @@ from coterie_client.membership.context import Context, Identity
 from coterie_client.membership.coordinator import CoordinatorLookup, Reaction, reaction_to
 from coterie_client.membership.events import GroupJoined, JoinStarted, RetryPlanned
 from coterie_client.membership.heartbeats import Heartbeats
+from coterie_client.membership.imbalance import Decision, Imbalance
 from coterie_client.membership.ownership import Ownership
 from coterie_client.membership.phases import Phase
 from coterie_client.membership.topics import Topics
@@ -56,19 +57,18 @@ class Joining:
         heartbeats: Heartbeats,
         topics: Topics,
         ownership: Ownership,
+        imbalance: Imbalance,
     ) -> None:
         self._config = context.config
-        self._outbox = context.outbox
-        self._state = context.state
-        self._react = context.react
+        self._outbox, self._state = context.outbox, context.state
+        self._react, self._loads = context.react, context.loads
         self._fail = context.fail
         self._backoff = context.backoff()
         self._assignors = {assignor.name: assignor for assignor in assignors}
         self._keeps = common_protocol(assignors) is RebalanceProtocol.COOPERATIVE
-        self._lookup = lookup
-        self._heartbeats = heartbeats
-        self._topics = topics
-        self._ownership = ownership
+        self._lookup, self._heartbeats = lookup, heartbeats
+        self._topics, self._ownership = topics, ownership
+        self._imbalance = imbalance
         self._ticket: int | None = None
         #: The node that was asked last.
         self._asked: NodeAddress | None = None
@@ -183,7 +183,7 @@ class Joining:
         if state.phase is Phase.JOINING:
             self._join(now_ms)
         elif state.phase is Phase.LEADING:
-            self._lead()
+            self._lead(now_ms)
         if state.phase is Phase.SYNCING:
             self._sync(now_ms)
 
@@ -217,6 +217,7 @@ class Joining:
             self._had = self._claim()
         self._refused = frozenset(state.refused)
         try:
+            self._loads.tell(self._assignors.values(), now_ms)
             protocols = offers(
                 tuple(self._assignors.values()),
                 state.subscribed,
@@ -238,6 +239,8 @@ class Joining:
             protocol_type=PROTOCOL_TYPE,
             protocols=protocols,
             reason=self._reason[:REASON_CHARS],
+            registration_timeout_ms=config.registration_timeout_ms,
+            wants_absences=True,
         )
         self._send(request, self._joined, now_ms)
 
@@ -263,15 +266,15 @@ class Joining:
                 assignor=assignor.name,
             )
         )
-        self._members = read_members(answer.members, self._outbox) if state.is_leader else {}
+        self._members = read_members(answer, self._outbox) if state.is_leader else {}
         self._topics.watch(state.subscribed | self.led_topics, now_ms)
-        # The leader decides by what there is now, and the others see whether what they have is
-        # still there: often it is a change of the topics that made the group rebalance.
+        # Often it is a change of the topics that made the group rebalance: the leader decides by
+        # what there is now, and the others see whether what they have is still there.
         self._topics.refresh(now_ms)
         self._skips_assignment = answer.skip_assignment
         state.enter(Phase.LEADING if state.is_leader else Phase.SYNCING)
 
-    def _lead(self) -> None:
+    def _lead(self, now_ms: int) -> None:
         assert self._assignor is not None
         if self._skips_assignment:
             # What this member decided before it restarted still stands (KIP-814).  Only with the
@@ -279,16 +282,15 @@ class Joining:
             self._state.enter(Phase.SYNCING)
             return
         try:
+            cluster, generation = self._topics.cluster(), self._state.identity.generation
             self._assignments = decide(
-                self._assignor,
-                self._topics.cluster(),
-                self._members,
-                self._state.identity.generation,
-                self._outbox,
+                self._assignor, cluster, self._members, generation, self._outbox
             )
         except Exception as error:  # noqa: BLE001  # the user's own code
             self._fail(error)
             return
+        decision = Decision(self._assignor, cluster, self._members, self._assignments)
+        self._imbalance.decided(decision, now_ms)
         self._state.enter(Phase.SYNCING)
 
     # -- SyncGroup -----------------------------------------------------------------------------

@@ -10,8 +10,10 @@ from coterie_client.membership.config import MembershipConfig, Sources
 from coterie_client.membership.context import Context, Identity
 from coterie_client.membership.coordinator import CoordinatorLookup, Reaction, reaction_to
 from coterie_client.membership.heartbeats import Heartbeats
+from coterie_client.membership.imbalance import Imbalance
 from coterie_client.membership.joining import Joining
 from coterie_client.membership.leaving import Leaving
+from coterie_client.membership.loads import Loads
 from coterie_client.membership.offsets import Commits, Fetches
 from coterie_client.membership.ownership import Ownership
 from coterie_client.membership.phases import REBALANCING, Phase
@@ -33,7 +35,8 @@ class Membership:
     def __init__(
         self, config: MembershipConfig, assignors: Sequence[Assignor], sources: Sources
     ) -> None:
-        context = Context(config, sources, self._react, self._fail)
+        loads = self._loads = Loads(assignors)
+        context = Context(config, sources, self._react, self._fail, loads=loads)
         self._config = config
         self._state, self._outbox = context.state, context.outbox
         self._lookup = CoordinatorLookup(context)
@@ -42,6 +45,7 @@ class Membership:
         self._commits = Commits(context, self._lookup)
         self._fetches = Fetches(context, self._lookup)
         self._ownership = Ownership(context, self._commits)
+        self._imbalance = Imbalance(context)
         self._joining = Joining(
             context,
             assignors,
@@ -49,6 +53,7 @@ class Membership:
             heartbeats=self._heartbeats,
             topics=self._topics,
             ownership=self._ownership,
+            imbalance=self._imbalance,
         )
         self._leaving = Leaving(
             context,
@@ -101,6 +106,7 @@ class Membership:
             self._lookup,
             self._heartbeats,
             self._topics,
+            self._imbalance,
             self._joining,
             self._ownership,
             self._commits,
@@ -161,6 +167,10 @@ class Membership:
         """
         self._fetches.add(key, partition)
 
+    def load(self, partition: TopicPartition, value: float, now_ms: int) -> None:
+        """Note the load of a partition; the leader is told with the next join."""
+        self._loads.add(partition, value, now_ms)
+
     def close(
         self, now_ms: int, *, leave: bool, within_ms: int, reason: str = "closed"
     ) -> list[Action]:
@@ -207,6 +217,7 @@ class Membership:
             self._leaving.advance(now_ms)
         if self._state.phase is not Phase.OVER:
             self._lookup.advance(now_ms)
+            self._imbalance.advance(now_ms)
             self._joining.advance(now_ms)
             self._leaving.advance(now_ms)  # The user's assignor may have failed.
         if self._state.phase is not Phase.OVER:
@@ -258,6 +269,7 @@ class Membership:
     def _start_over(self, identity: Identity, reason: str, now_ms: int) -> None:
         """Lose everything and join anew: the group went on without this member."""
         self._ownership.lose(reason)
+        self._loads.forget()
         self._heartbeats.stop()
         self._state.identity = identity
         self._state.is_leader = False

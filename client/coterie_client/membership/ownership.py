@@ -46,6 +46,7 @@ class Ownership:
     def __init__(self, context: Context, commits: Commits) -> None:
         self._outbox = context.outbox
         self._state = context.state
+        self._loads = context.loads
         self._wall_ms = context.sources.wall_ms
         self._commits = commits
         #: The newest token that each partition ever had here.
@@ -80,6 +81,7 @@ class Ownership:
         """
         state = self._state
         generation = state.identity.generation
+        self._loads.assigned(assigned, now_ms)
         # Work does not begin on topics that were unsubscribed meanwhile; a join is due to say so.
         welcome = {each for each in assigned - state.refused if each[0] in state.subscribed}
         added = welcome - state.owned.keys()

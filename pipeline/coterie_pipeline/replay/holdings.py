@@ -186,4 +186,5 @@ def _claims(line: Placed, began_ms: int) -> Iterator[tuple[str, int, Any]]:
     for phase in line["members"]:
         after_ms = phase.get("joined_after_ms")
         if after_ms is not None:
-            yield phase["member"], min(since_ms + after_ms, line.at), phase.get("owned")
+            at_ms = max(min(since_ms + after_ms, line.at), 0)
+            yield phase["member"], at_ms, phase.get("owned")

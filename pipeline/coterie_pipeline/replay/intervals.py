@@ -21,6 +21,7 @@ _FORCED: Final = (
     "join_expired",
     "turned_away",
     "session_expired",
+    "registration_expired",
 )
 
 

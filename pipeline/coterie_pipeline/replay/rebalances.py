@@ -17,6 +17,9 @@ _COMPLETED: Final = "rebalance_completed"
 _EMPTIED: Final = "group_emptied"
 _RECOVERED: Final = "group_recovered"
 
+#: How members go that have died, or seem to have.
+_DEATHS: Final = ("session_expired", "registration_expired")
+
 #: The states in which a group that is read back goes on with its rebalance.
 _IN_ONE: Final = ("PreparingRebalance", "CompletingRebalance")
 
@@ -89,7 +92,7 @@ class Rebalance:
         if _JOINED in self.lines:
             return self.lines[_JOINED].at
         if _COMPLETED in self.lines:
-            return self.lines[_COMPLETED].at - int(self.told(_COMPLETED, "took_ms"))
+            return max(self.lines[_COMPLETED].at - int(self.told(_COMPLETED, "took_ms")), 0)
         return None
 
 
@@ -174,7 +177,7 @@ class Rebalances:
                 self._came.append(line["member"])
             case "member_gone":
                 self._went.append(line["member"])
-                if line["how"] == "session_expired":
+                if line["how"] in _DEATHS:
                     self._detection_ms = max(self._detection_ms or 0, line["silent_ms"])
             case "phase_joined" | "group_emptied":
                 self._came, self._went, self._detection_ms = [], [], None

@@ -23,6 +23,7 @@ class Sign:
 
 _SIGNS: Final[Mapping[str, Sign]] = {
     "session_expired": Sign("S", "lost"),
+    "registration_expired": Sign("G", "lost"),
     "join_expired": Sign("N", "lost"),
     "sync_expired": Sign("Y", "lost"),
     "over_capacity": Sign("O", "lost"),
@@ -35,7 +36,10 @@ _SIGNS: Final[Mapping[str, Sign]] = {
     "static_replaced": Sign("P", "changed"),
     "topic_changed": Sign("T", "changed"),
     "admin": Sign("A", "changed"),
+    "load": Sign("B", "changed"),
     "revocation_follow_up": Sign("F", "follow"),
+    "warm": Sign("W", "follow"),
+    "probing": Sign("Q", "follow"),
 }
 
 #: Outlines in a square of 2 by 2 around 0, 0; a family has one.

@@ -20,7 +20,7 @@ from coterie_pipeline.schema import columns
 from coterie_pipeline.steps.values import to_columns
 from coterie_protocol.journal import SCHEMA_VERSION, JournalError, OffsetsCommitted, read_values
 
-__all__ = ["COMMITS", "CONTROL", "DAMAGED", "UNREAD", "lines_schema", "parse"]
+__all__ = ["COMMIT", "COMMITS", "CONTROL", "DAMAGED", "UNREAD", "lines_schema", "parse"]
 
 #: The parts of what was read, stored apart: nearly all lines of a journal are commits.
 CONTROL: Final = "control"
@@ -39,7 +39,7 @@ _COUNT: Final = "(?:0|[1-9][0-9]{0,8})"
 _OFFSET: Final = "(?:0|[1-9][0-9]{0,17})"
 _OFFSETS: Final = rf'"{_COUNT}":{_OFFSET}'
 _TOPIC: Final = rf"{_NAME}:\{{(?:{_OFFSETS}(?:,{_OFFSETS})*+)?+\}}"
-_COMMIT: Final = (
+COMMIT: Final = (
     rf'^\{{"v":{SCHEMA_VERSION},"ts":{_DATE},"node":{_NAME},"seq":{_OFFSET},"group":{_NAME},'
     rf'"kind":"{_COMMITTED}","member":{_NAME},"generation":-?{_COUNT},'
     rf'"offsets":\{{(?:{_TOPIC}(?:,{_TOPIC})*+)?+\}}\}}$'
@@ -82,7 +82,7 @@ def _is_commit() -> Column:
     return F.coalesce(
         (F.length(value) <= _COMMIT_BYTES_MAX)
         & value.contains(f'"kind":"{_COMMITTED}"')
-        & value.rlike(_COMMIT)
+        & value.rlike(COMMIT)
         & F.is_valid_utf8(value),
         F.lit(False),
     )

@@ -8,6 +8,8 @@ from coterie_protocol.schema import (
     BYTES,
     INT16,
     INT32,
+    INT64,
+    OWN_TAGS_FROM,
     STRING,
     Array,
     field,
@@ -30,6 +32,10 @@ class DescribeGroupsRequest:
 
     groups: tuple[str, ...] = field(Array(STRING))
     include_authorized_operations: bool = field(BOOL, versions="3+", default=False)
+    #: Coterie's own: asks which members are away.
+    wants_absences: bool = field(
+        BOOL, versions="5+", tag=OWN_TAGS_FROM, ignorable=True, default=False
+    )
 
 
 @struct()
@@ -44,6 +50,9 @@ class DescribedGroupMember:
     client_host: str = field(STRING)
     member_metadata: bytes = field(BYTES)
     member_assignment: bytes = field(BYTES)
+    #: Coterie's own: when the session of a static member ended whose place is kept, in
+    #: milliseconds since 1970; -1 for a member that is there.
+    away_since_ms: int = field(INT64, versions="5+", tag=OWN_TAGS_FROM, ignorable=True, default=-1)
 
 
 @struct()

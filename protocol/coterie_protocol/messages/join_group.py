@@ -8,6 +8,7 @@ from coterie_protocol.schema import (
     BYTES,
     INT16,
     INT32,
+    OWN_TAGS_FROM,
     STRING,
     Array,
     field,
@@ -44,6 +45,15 @@ class JoinGroupRequest:
     protocol_type: str = field(STRING)
     protocols: tuple[JoinGroupRequestProtocol, ...] = field(Array(JoinGroupRequestProtocol))
     reason: str | None = field(STRING, versions="8+", nullable="8+", ignorable=True, default=None)
+    #: Coterie's own: how long this static member may be silent before its place is given up; 0 for
+    #: its session, -1 for what the group has.
+    registration_timeout_ms: int = field(
+        INT32, versions="6+", tag=OWN_TAGS_FROM, ignorable=True, default=-1
+    )
+    #: Coterie's own: asks to be told which members are away, should this one lead.
+    wants_absences: bool = field(
+        BOOL, versions="6+", tag=OWN_TAGS_FROM + 1, ignorable=True, default=False
+    )
 
 
 @struct()
@@ -55,6 +65,11 @@ class JoinGroupResponseMember:
         STRING, versions="5+", nullable="5+", ignorable=True, default=None
     )
     metadata: bytes = field(BYTES)
+    #: Coterie's own: what a static member was assigned last whose session is over and whose place
+    #: is kept; null for a member that is there.
+    away_with: bytes | None = field(
+        BYTES, versions="6+", nullable="6+", tag=OWN_TAGS_FROM, ignorable=True, default=None
+    )
 
 
 @response(ApiKey.JOIN_GROUP, versions="0-9", flexible="6+")

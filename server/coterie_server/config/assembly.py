@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from coterie_server.group import Config
 from coterie_server.net import Limits
 from coterie_server.security.authorizer import AccessConfig
+from coterie_server.security.java_text import trimmed
 from coterie_server.topics import Catalogue, PartitionEnds, TopicConfig
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def group_config(settings: Settings) -> Config:
         max_tombstones=math.ceil(settings.max_groups / settings.shards),
         new_member_join_timeout_ms=settings.group_new_member_join_timeout_ms,
         static_expansion_timeout_ms=settings.group_static_expansion_timeout_ms,
+        static_registration_timeout_ms=settings.group_static_registration_timeout_ms,
         ownership_guard=settings.group_ownership_guard,
         rebalance_on_topic_change=settings.group_topic_change_rebalance,
         offset_metadata_max=settings.offset_metadata_max_bytes,
@@ -59,15 +61,15 @@ def group_config(settings: Settings) -> Config:
 
 def _numbers(text: str) -> dict[str, int]:
     """What a setting says of principals: `User:ann=10; User:bob=20`."""
-    pairs = (each.rpartition("=") for each in text.split(";") if each.strip())
-    return {principal.strip(): int(number) for principal, _, number in pairs}
+    pairs = (each.rpartition("=") for each in text.split(";") if trimmed(each))
+    return {trimmed(principal): int(number) for principal, _, number in pairs}
 
 
 def access_config(settings: Settings) -> AccessConfig | None:
     """The configuration of the authorizer; None if there is none."""
     if not settings.authorizer_class_name:
         return None
-    names = (each.strip() for each in settings.super_users.split(";"))
+    names = map(trimmed, settings.super_users.split(";"))
     return AccessConfig(
         super_users=frozenset(filter(None, names)),
         allow_if_no_acl=settings.allow_everyone_if_no_acl_found,

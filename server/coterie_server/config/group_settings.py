@@ -62,6 +62,14 @@ class GroupSettings:
         unit="ms",
         at_least=0,
     )
+    group_static_registration_timeout_ms: int = declare_number(
+        0,
+        "How long a static member may be silent before its place is given up, if that is longer "
+        "than its session: meanwhile it is away, and its partitions wait for it. A member may ask "
+        "for another time; 0 gives it up with the session.",
+        unit="ms",
+        at_least=0,
+    )
     group_consumer_id_style: Literal["kafka", "sequence"] = declare(
         "kafka",
         "How member ids are made: `kafka` is the client id and a UUID, `sequence` is the group, "

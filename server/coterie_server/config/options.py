@@ -8,6 +8,7 @@ from pathlib import Path
 
 from coterie_server.address import Address
 from coterie_server.config.listeners import ListenerOptions
+from coterie_server.config.setting import SettingsError
 from coterie_server.config.settings import Settings
 
 __all__ = ["ServerOptions", "WorkerOptions"]
@@ -45,6 +46,16 @@ class ServerOptions:
     accept_data_loss: bool = False
     #: None if this is the only process.
     worker: WorkerOptions | None = None
+
+    def __post_init__(self) -> None:
+        names = {each.name.lower(): each.name for each in self.listeners}
+        for each in self.settings.of_listeners:
+            # A slip in the name could let in those who were to be kept out.
+            if each.name not in names:
+                raise SettingsError(
+                    f"{each.key}: there is no listener of that name, only"
+                    f" {' and '.join(names.values())}"
+                )
 
     def http_url(self, address: Address) -> str:
         """Where HTTP is answered, as clients write it."""

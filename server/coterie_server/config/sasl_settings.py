@@ -11,7 +11,9 @@ from coterie_server.config.setting import INT64_MAX, declare, declare_number
 __all__ = ["SaslSettings"]
 
 _ANY: Final = r"[^\0]*"
-_MECHANISM: Final = r"\s*(PLAIN|SCRAM-SHA-256|SCRAM-SHA-512|OAUTHBEARER)\s*"
+_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+_OAUTHBEARER: Final = ("OAUTHBEARER",)
+_MECHANISM: Final = rf"\s*({'|'.join(_MECHANISMS)})\s*"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +51,7 @@ class SaslSettings(SecuritySettings):
         at_most=INT64_MAX,
         kafka=True,
         per_listener=True,
+        mechanisms=_MECHANISMS,
     )
     connection_failed_authentication_delay_ms: int = declare_number(
         100,
@@ -78,6 +81,7 @@ class SaslSettings(SecuritySettings):
         form="file:///PATH; keep a copy of what an identity provider has at an https address",
         kafka=True,
         per_listener=True,
+        mechanisms=_OAUTHBEARER,
     )
     sasl_oauthbearer_expected_audience: str = declare(
         "",
@@ -87,6 +91,7 @@ class SaslSettings(SecuritySettings):
         form="text",
         kafka=True,
         per_listener=True,
+        mechanisms=_OAUTHBEARER,
     )
     sasl_oauthbearer_expected_issuer: str = declare(
         "",
@@ -95,6 +100,7 @@ class SaslSettings(SecuritySettings):
         form="text",
         kafka=True,
         per_listener=True,
+        mechanisms=_OAUTHBEARER,
     )
     sasl_oauthbearer_clock_skew_seconds: int = declare_number(
         30,
@@ -104,6 +110,7 @@ class SaslSettings(SecuritySettings):
         at_most=86_400,
         kafka=True,
         per_listener=True,
+        mechanisms=_OAUTHBEARER,
     )
     sasl_oauthbearer_sub_claim_name: str = declare(
         "sub",
@@ -112,6 +119,7 @@ class SaslSettings(SecuritySettings):
         form="the name of a claim",
         kafka=True,
         per_listener=True,
+        mechanisms=_OAUTHBEARER,
     )
     sasl_oauthbearer_scope_claim_name: str = declare(
         "scope",
@@ -120,6 +128,7 @@ class SaslSettings(SecuritySettings):
         form="the name of a claim",
         kafka=True,
         per_listener=True,
+        mechanisms=_OAUTHBEARER,
     )
 
     # First users

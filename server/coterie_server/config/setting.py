@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final, TypeVar
 
 from coterie_protocol.exceptions import CoterieError
+from coterie_server.security.java_text import trimmed
 
 __all__ = [
     "HIDDEN",
@@ -47,7 +48,8 @@ class Setting:
 
     `exception` is a number outside the bounds that has a meaning of its own, which `meaning` says.
     `from_kafka` says whether Kafka's brokers have a setting of that name.  The value of a `secret`
-    one is never shown.  A listener may have a value of its own for one that is `per_listener`.
+    one is never shown.  A listener may have a value of its own for one that is `per_listener`, and
+    in it those of SASL's `mechanisms` that are given.
     """
 
     key: str
@@ -66,6 +68,7 @@ class Setting:
     from_kafka: bool = False
     secret: bool = False
     per_listener: bool = False
+    mechanisms: tuple[str, ...] = ()
 
     @property
     def attribute(self) -> str:
@@ -94,7 +97,7 @@ class Setting:
 
     def read(self, raw: object, source: str) -> Value:
         """Return the value that a source gave, as text or typed, or raise `SettingsError`."""
-        value = self._from_text(raw.strip()) if isinstance(raw, str) else raw
+        value = self._from_text(trimmed(raw)) if isinstance(raw, str) else raw
         return self.check(value, raw, source)
 
     def check(self, value: object, raw: object, source: str = "") -> Value:
@@ -142,9 +145,9 @@ def declare_number(
     at_most: int = INT32_MAX,
     exception: tuple[int, str] | None = None,
     kafka: bool = False,
-    per_listener: bool = False,
+    **rest: Any,  # noqa: ANN401  # the words of Setting
 ) -> int:
     """Declare a setting that is a whole number."""
     special = {} if exception is None else {"exception": exception[0], "meaning": exception[1]}
-    more = {"at_least": at_least, "at_most": at_most, "per_listener": per_listener}
-    return declare(default, help, kafka=kafka, unit=unit, **more, **special)
+    bounds = {"at_least": at_least, "at_most": at_most}
+    return declare(default, help, kafka=kafka, unit=unit, **bounds, **special, **rest)

@@ -310,10 +310,16 @@ class Settings(AccessSettings):
         value: Value = getattr(self, _BY_KEY[key].attribute)
         return value
 
-    def for_listener(self, name: str) -> Self:
-        """The settings of a listener, by its name in letters of any case."""
+    def for_listener(self, name: str, mechanism: str = "") -> Self:
+        """The settings of a listener, by its name in letters of any case.
+
+        With a mechanism of SASL, they are those for clients that log in by it.
+        """
         own = {
-            each.attribute: each.value for each in self.of_listeners if each.name == name.lower()
+            each.attribute: each.value
+            for wanted in dict.fromkeys(("", mechanism))  # the mechanism's own come last, and count
+            for each in self.of_listeners
+            if each.name == name.lower() and each.mechanism == wanted
         }
         # Each value has the type of its field: `Setting.read` saw to that.
         return replace(self, of_listeners=(), **own)  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from coterie_server.config.setting import VARIABLE_PREFIX, Setting, SettingsError, Value
 
@@ -22,10 +22,23 @@ _OF_KUBERNETES = re.compile(
 
 #: What the names begin with of settings for one listener, as in Kafka.
 _OF_LISTENER: Final = "listener.name."
+
+_JAAS: Final = "sasl.jaas.config"
+_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+_NOT_FOR_SCRAM: Final = (
+    "users of SCRAM are in the store, and bootstrap.users.file has the first ones"
+)
+_NOT_FOR_TOKENS: Final = "tokens are checked with what is in sasl.oauthbearer.jwks.endpoint.url"
 _VARIABLE_OF_LISTENER: Final = f"{VARIABLE_PREFIX}LISTENER_NAME_"
 
-_Found = tuple[Setting, str]
-"""A setting, and the listener that it is for; empty for all of them."""
+
+class _Found(NamedTuple):
+    """A setting, and for what its value is: empty names stand for all listeners and mechanisms."""
+
+    setting: Setting
+    listener: str = ""
+    mechanism: str = ""
+
 
 _Given = tuple[_Found, object, str]
 """What was found by a name, the value given to it, and where that was given."""
@@ -33,18 +46,21 @@ _Given = tuple[_Found, object, str]
 
 @dataclass(frozen=True, slots=True)
 class OfListener:
-    """The value of a setting for one listener."""
+    """The value of a setting for one listener, and maybe for one mechanism of SASL there."""
 
     #: The listener's name, in small letters.
     name: str
     attribute: str
     #: It may be a secret.
     value: Value = field(repr=False)
+    #: As the protocol has it; empty if the value is for all.
+    mechanism: str = ""
 
     @property
     def key(self) -> str:
         """The name by which it is set, as in Kafka."""
-        return f"{_OF_LISTENER}{self.name}.{self.attribute.replace('_', '.')}"
+        mechanism = f"{self.mechanism.lower()}." if self.mechanism else ""
+        return f"{_OF_LISTENER}{self.name}.{mechanism}{self.attribute.replace('_', '.')}"
 
 
 def read_sources(
@@ -62,23 +78,26 @@ def read_sources(
     by_key = {setting.key: setting for setting in settings}
     by_variable = {setting.variable: setting for setting in settings}
     values: dict[str, Value] = {}
-    of_listeners: dict[tuple[str, str], Value] = {}
-    for (setting, listener), raw, source in (
+    of_listeners: dict[tuple[str, str, str], Value] = {}
+    for (setting, listener, mechanism), raw, source in (
         *_from_file(by_key, config_path),
         *_from_environment(by_variable, environ, foreign_variables),
         *_from_overrides(by_key, overrides),
     ):
         value = setting.read(raw, source)
         if listener:
-            of_listeners[listener, setting.attribute] = value
+            of_listeners[listener, mechanism, setting.attribute] = value
         else:
             values[setting.attribute] = value
-    return values, tuple(OfListener(*each, value) for each, value in of_listeners.items())
+    return values, tuple(
+        OfListener(listener, attribute, value, mechanism)
+        for (listener, mechanism, attribute), value in of_listeners.items()
+    )
 
 
 def _find(known: Mapping[str, Setting], name: str, source: str) -> _Found:
     if name in known:
-        return known[name], ""
+        return _Found(known[name])
     for_one = _for_listener(known, name, source)
     if for_one is not None:
         return for_one
@@ -97,20 +116,54 @@ def _for_listener(known: Mapping[str, Setting], name: str, source: str) -> _Foun
     """The setting of one listener that has this name, of a key or of a variable; None if none."""
     if name.startswith(_OF_LISTENER):
         listener, _, key = name.removeprefix(_OF_LISTENER).partition(".")
-        setting = known.get(key)
-        if setting is None or not listener:
+        if not listener:
             return None
+        setting = known.get(key)
+        if setting is None:
+            return _for_mechanism(known, listener, key, f"{name} ({source})")
         if not setting.per_listener:
             raise SettingsError(f"{name} ({source}): {key} can't be set for one listener alone")
-        return setting, listener.lower()
+        return _Found(setting, listener.lower())
     if name.startswith(_VARIABLE_OF_LISTENER):
         rest = name.removeprefix(_VARIABLE_OF_LISTENER)
         possible = sorted((each for each in known.values() if each.per_listener), key=_by_length)
         for setting in possible:
             listener = rest.removesuffix(f"_{setting.attribute.upper()}")
-            if listener not in ("", rest):
-                return setting, listener.lower()
+            if listener in ("", rest):
+                continue
+            for mechanism in setting.mechanisms:
+                of_one = listener.removesuffix(f"_{mechanism.replace('-', '_')}")
+                if of_one not in ("", listener):
+                    return _Found(setting, of_one.lower(), mechanism)
+            return _Found(setting, listener.lower())
     return None
+
+
+def _for_mechanism(
+    known: Mapping[str, Setting], listener: str, key: str, where: str
+) -> _Found | None:
+    """The setting of one mechanism at a listener, which Kafka has for all that concerns SASL."""
+    first, _, rest = key.partition(".")
+    mechanism = first.upper()
+    if key == _JAAS:
+        raise SettingsError(
+            f"{where}: say for which mechanism, as in {_OF_LISTENER}{listener}.plain.{_JAAS}"
+        )
+    if mechanism == "GSSAPI":
+        raise SettingsError(f"{where}: GSSAPI is not supported; leave it out")
+    if mechanism not in _MECHANISMS:
+        return None
+    if rest == _JAAS:
+        why = _NOT_FOR_SCRAM if mechanism.startswith("SCRAM") else _NOT_FOR_TOKENS
+        raise SettingsError(f"{where}: {why}; leave it out")
+    if rest.endswith(".class"):
+        raise SettingsError(f"{where}: no class of Java's can be loaded here; leave it out")
+    setting = known.get(rest)
+    if setting is None:
+        return None
+    if mechanism not in setting.mechanisms:
+        raise SettingsError(f"{where}: {rest} can't be set for {mechanism} alone")
+    return _Found(setting, listener.lower(), mechanism)
 
 
 def _by_length(setting: Setting) -> int:
@@ -184,9 +237,9 @@ def _from_overrides(by_key: Mapping[str, Setting], overrides: Iterable[str]) -> 
             shown = override if override and override.isprintable() else repr(override)
             raise SettingsError(f"--set {shown}: expected KEY=VALUE")
         found = _find(by_key, key.strip(), "from --set")
-        if found[0].secret:
+        if found.setting.secret:
             raise SettingsError(
                 f"--set {key.strip()}: others can read it in the list of processes. Set it in a"
-                f" file that --config names, or by the variable {found[0].variable}."
+                f" file that --config names, or by the variable {found.setting.variable}."
             )
         yield found, raw, "from --set"

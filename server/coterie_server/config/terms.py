@@ -128,6 +128,9 @@ def _identify(rules: str) -> Callable[[bytes], Principal]:
         name = mapping.name_of(subject)
         if name is None:
             raise UnknownSubjectError(f"no rule of ssl.principal.mapping.rules matches {subject!r}")
-        return Principal(USER_KIND, name)
+        principal = Principal(USER_KIND, name)
+        if not principal.can_be_stored:
+            raise UnknownSubjectError(f"the name in the client's certificate is too long: {name!r}")
+        return principal
 
     return identify

@@ -16,6 +16,7 @@ from coterie_server.security import (
     ScramCredential,
     ScramMechanism,
 )
+from coterie_server.security.java_text import trimmed
 from coterie_server.security.sasl import made_of_password
 
 if TYPE_CHECKING:
@@ -82,8 +83,8 @@ def first_users(source: str, text: str) -> list[FirstUser]:
 
 
 def _first_users(source: str, text: str) -> Iterator[FirstUser]:
-    for number, line in enumerate(text.splitlines(), 1):
-        written = line.strip()
+    for number, line in enumerate(text.split("\n"), 1):
+        written = trimmed(line)
         if not written or written.startswith("#"):
             continue
         where = f"{source}, line {number}"
@@ -96,26 +97,28 @@ def _first_users(source: str, text: str) -> Iterator[FirstUser]:
             raise SettingsError(
                 f"{where}: expected NAME:PASSWORD, or SCRAM-SHA-512=[name=NAME,password=PASSWORD]"
             )
-        yield FirstUser(name.strip(), tuple(ScramMechanism), password)
+        yield FirstUser(trimmed(name), tuple(ScramMechanism), password)
 
 
 def _scram_user(where: str, scram: re.Match[str]) -> FirstUser:
-    parts, rest = {}, scram["rest"]
-    for key, quoted, bare in _PART.findall(rest):
-        parts[key] = quoted or bare
+    found = list(_PART.finditer(scram["rest"]))
+    parts = {part[1]: part[2] or part[3] for part in found}
+    # Of a password with a comma, only the first half would count.
+    is_whole = "".join(part[0] for part in found) == scram["rest"] and len(parts) == len(found)
     unknown = parts.keys() - {"name", "password", "iterations", "salt", "saltedpassword"}
     name = parts.get("name") or scram["user"]
     has_one_secret = ("password" in parts) != ("saltedpassword" in parts)
-    if unknown or not name or not has_one_secret:
+    if unknown or not name or not has_one_secret or not is_whole:
         raise SettingsError(
-            f"{where}: expected name, and password or saltedpassword, and maybe iterations and salt"
+            f"{where}: expected name, and password or saltedpassword, and maybe iterations and"
+            " salt; a password with a comma in it stands in quotes"
         )
     salted = _bytes(where, parts.get("saltedpassword"))
     salt = _bytes(where, parts.get("salt"))
     if salted is not None and (salt is None or "iterations" not in parts):
         raise SettingsError(f"{where}: a saltedpassword needs its salt and iterations")
     return FirstUser(
-        name.strip(),
+        trimmed(name),
         (_MECHANISMS[scram["mechanism"]],),
         parts.get("password", ""),
         _iterations(where, parts.get("iterations")),

@@ -25,6 +25,12 @@ withhold a partition from its new owner until the old one has let go of it.
 moment at which something is due.  A heartbeat only moves the end of a session; the deadline is
 looked at when it comes, and set anew if the session lasts longer.
 
+**Absence.**  A static member may be away for longer than its session, if the settings or its join
+say so (`absence`); a new process of its name is given its place (`replacement`).
+
+**State.**  Members with state tell each other how far behind their copies are, and their leader
+who is to make copies of what.  The coordinator only reads that, to tell people (`warmth`).
+
 **Other requests.**  `leave` (LeaveGroup), `commit` (OffsetCommit), `offsets` (OffsetFetch,
 OffsetDelete and expiry), `admin` (DescribeGroups, ListGroups, DeleteGroups, forced rebalances).
 

@@ -87,7 +87,8 @@ def _describe_one(
 ) -> Making[DescribedGroup]:
     is_stable = group.state == GroupState.STABLE.value
     protocol = group.protocol_name if is_stable else None
-    told = yield from each(members, partial(_describe_member, protocol), piece)
+    wants_absences = request.message.wants_absences
+    told = yield from each(members, partial(_describe_member, protocol, wants_absences), piece)
     return DescribedGroup(
         group_id=group.group_id,
         group_state=group.state,
@@ -116,7 +117,11 @@ def _missing(group_id: str, request: Request) -> DescribedGroup:
     )
 
 
-def _describe_member(protocol: str | None, member: MemberRow) -> DescribedGroupMember:
+def _describe_member(
+    protocol: str | None,
+    wants_absences: bool,  # noqa: FBT001  # `partial` binds it
+    member: MemberRow,
+) -> DescribedGroupMember:
     return DescribedGroupMember(
         member_id=member.member_id,
         group_instance_id=member.instance_id,
@@ -124,6 +129,7 @@ def _describe_member(protocol: str | None, member: MemberRow) -> DescribedGroupM
         client_host=member.client_host,
         member_metadata=metadata_of(member, protocol),
         member_assignment=told_assignment(member),
+        away_since_ms=member.away_since_ms if wants_absences else -1,
     )
 
 

@@ -12,6 +12,7 @@ from coterie_protocol.messages import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from coterie_server.group import absence
 from coterie_server.group.records import END_OF_TIME_MS, OffsetRow
 from coterie_server.group.states import GroupState
 from coterie_server.group.step import check_generation
@@ -123,6 +124,7 @@ def _store(
     member = group.members.get(message.member_id)
     if member is not None:
         member.last_seen_ms = step.now_ms
+        absence.end(step, group, member)
         step.keep_alive(group, member)
         step.table.commit_order.note(group.id, member.id, message.sequence)
     expires_at_ms = -1

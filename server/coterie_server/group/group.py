@@ -7,7 +7,7 @@ one keeps its parts consistent with each other, and answers what they ask of it.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from coterie_server.group.ledger import Ledger
@@ -18,6 +18,7 @@ from coterie_server.group.states import TRANSITIONS, GroupState
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from coterie_server.group.phases import InitialDelay, OngoingRebalance
     from coterie_server.group.records import SupportedProtocol
     from coterie_server.step import Request
 
@@ -25,8 +26,6 @@ __all__ = [
     "CONSUMER",
     "GENERATIONS_SKIPPED",
     "Group",
-    "InitialDelay",
-    "OngoingRebalance",
     "has_changed",
 ]
 
@@ -48,31 +47,6 @@ CONSUMER = "consumer"
 def has_changed(timeline: int, now: int) -> bool:
     """Whether the database may have lost what came after something that was on a timeline."""
     return timeline not in (0, now)
-
-
-@dataclass(slots=True)
-class OngoingRebalance:
-    """What the journal will want to know of the rebalance that is going on."""
-
-    cause: str
-    started_at_ms: int
-    #: When the first phase was over.
-    joined_at_ms: int = 0
-    #: The members that did not join in time.
-    dropped: list[str] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class InitialDelay:
-    """How the first rebalance of an empty group gives more members the time to come.
-
-    It waits for a delay, and for another one if a member came meanwhile, up to the first member's
-    rebalance timeout.
-    """
-
-    step_ms: int
-    remaining_ms: int
-    has_newcomers: bool = False
 
 
 class Group:
@@ -105,6 +79,8 @@ class Group:
         self.members: dict[str, Member] = {}
         #: Static members by instance id.
         self.static: dict[str, str] = {}
+        #: Members whose session is over and whose place is kept.
+        self.away: set[str] = set()
         #: Ids handed out with MEMBER_ID_REQUIRED whose owners have not come back yet.
         self.pending_joins: set[str] = set()
         #: Members of this generation whose sync has not come yet.
@@ -138,8 +114,13 @@ class Group:
 
     @property
     def all_joined(self) -> bool:
-        """Whether the first phase waits for no member any more."""
-        return len(self.members) == self.parked_joins and not self.pending_joins
+        """Whether the first phase waits for no member any more.
+
+        It does not wait for those that are away, unless there is no other one to lead.
+        """
+        if self.pending_joins or len(self.members) != self.parked_joins + len(self.away):
+            return False
+        return self.parked_joins > 0 or not self.members
 
     @property
     def rebalance_timeout_ms(self) -> int:
@@ -152,7 +133,7 @@ class Group:
 
     def not_joined(self) -> list[Member]:
         """Members that the first phase still waits for."""
-        return [m for m in self.members.values() if m.join is None]
+        return [m for m in self.members.values() if m.join is None and not m.is_away]
 
     # -- applying rows, live and in recovery ---------------------------------------------------
 
@@ -169,6 +150,7 @@ class Group:
                     self.add(Member(row, saved=row))
                 else:
                     member.row = member.saved = row
+                    self._count_away(member)
 
     def apply_offsets(self, rows: Iterable[OffsetRow]) -> None:
         """Take over offsets, which come many at a time."""
@@ -216,6 +198,7 @@ class Group:
         if member.instance_id is not None:
             self.static[member.instance_id] = member.id
         self._count(member, 1)
+        self._count_away(member)
         self.parked_joins += member.join is not None
         self.pending_joins.discard(member.id)
 
@@ -227,6 +210,7 @@ class Group:
         if member is None:
             return None
         self._count(member, -1)
+        self.away.discard(member_id)
         self.parked_joins -= member.join is not None
         if member.instance_id is not None and self.static.get(member.instance_id) == member_id:
             del self.static[member.instance_id]
@@ -256,6 +240,8 @@ class Group:
             entry = new if known is old else known
             members[entry.id] = entry
         self.members = members
+        self.away.discard(old.id)
+        self._count_away(new)
         self.parked_joins -= old.join is not None
         self.pending_syncs.discard(old.id)
         if old.instance_id is not None:
@@ -263,6 +249,24 @@ class Group:
         if self.row.leader == old.id:
             self.row = replace(self.row, leader=member_id)
         return new
+
+    def note_absence(self, member: Member, since_ms: int) -> MemberRow | None:
+        """Note since when a member is away, or with -1 that it is there; its row, to be stored.
+
+        Nothing else of it is stored that has changed since its row was: that comes with the next
+        generation.
+        """
+        member.change(away_since_ms=since_ms)
+        self._count_away(member)
+        if member.saved is not None:
+            member.saved = replace(member.saved, away_since_ms=since_ms)
+        return member.saved
+
+    def _count_away(self, member: Member) -> None:
+        if member.is_away:
+            self.away.add(member.id)
+        else:
+            self.away.discard(member.id)
 
     def move_last(self, member: Member) -> None:
         """Make a member the last one to be chosen as leader."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.messages import HeartbeatResponse
+from coterie_server.group import absence
 from coterie_server.group.rebalance import (
     drop_member,
     drop_pending_id,
@@ -52,7 +53,7 @@ def try_heartbeat(
         return None
     alive_until_ms = now_ms + member.row.session_timeout_ms
     is_same = message.group_instance_id in (None, member.instance_id)
-    if not is_same or alive_until_ms < member.alive_until_ms:
+    if not is_same or alive_until_ms < member.alive_until_ms or member.row.away_since_ms >= 0:
         return None
     member.last_seen_ms = now_ms
     member.alive_until_ms = alive_until_ms
@@ -93,6 +94,7 @@ def _keep_alive(step: Step, message: HeartbeatRequest) -> HeartbeatResponse:
     group = step.table.groups[message.group_id]
     member = group.members[message.member_id]
     member.last_seen_ms = step.now_ms
+    absence.end(step, group, member)
     step.keep_alive(group, member)
     return _REJOIN if group.state is GroupState.PREPARING else _FINE
 
@@ -117,7 +119,12 @@ def expire_session(step: Step, group: Group, member_id: str) -> None:
 
 
 def _expire(step: Step, group: Group, member: Member) -> None:
+    if not member.is_away and absence.kept_ms(step, member):
+        absence.begin(step, group, member)
+        return
     how = "join_expired" if member.is_new else "session_expired"
+    if member.is_away:
+        how = "registration_expired"
     silent_ms = step.now_ms - member.last_seen_ms
     drop_member(step, group, member, how)
     rebalance_or_complete(step, group, how, f"{member.id} was silent for {silent_ms} ms")

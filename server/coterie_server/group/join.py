@@ -9,26 +9,28 @@ member until `rebalance` ends the first phase.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from coterie_protocol.error_codes import ErrorCode
-from coterie_protocol.journal import MemberJoined, MemberReplaced
-from coterie_server.error_answers import join_error, sync_error
-from coterie_server.group import replies
+from coterie_protocol.journal import MemberJoined
+from coterie_server.error_answers import join_error
+from coterie_server.group import absence, replies
 from coterie_server.group.group import CONSUMER, Group
-from coterie_server.group.member import Member
+from coterie_server.group.member import Member, protocols_of, timeouts_of
 from coterie_server.group.rebalance import (
     drop_member,
     prepare,
     rebalance_or_complete,
     try_complete,
 )
-from coterie_server.group.records import Gone, MemberRow, SupportedProtocol
+from coterie_server.group.records import MemberRow
+from coterie_server.group.replacement import replace_static
 from coterie_server.group.states import GroupState
 from coterie_server.group.step import SHOWN_MAX, check_member
 
 if TYPE_CHECKING:
     from coterie_protocol.messages import JoinGroupRequest
+    from coterie_server.group.records import SupportedProtocol
     from coterie_server.group.step import Step
     from coterie_server.step import Request
 
@@ -36,8 +38,8 @@ __all__ = ["expire_expansion", "join"]
 
 #: From this version on a dynamic member is told its id first and joins with it (KIP-394).
 _ID_REQUIRED_FROM = 4
-#: From this version on a static leader that comes back can be told to leave things as they are.
-_SKIP_ASSIGNMENT_FROM = 9
+#: Causes of which only members know; they say so at the front of their reason to join again.
+_CAUSES_TOLD: Final = frozenset({"probing", "warm", "load"})
 #: The longest string that an answer or a row can hold, in bytes.
 _ID_MAX = 2**15 - 1
 
@@ -77,6 +79,8 @@ def _check_request(step: Step, message: JoinGroupRequest) -> ErrorCode | None:
     shortest, longest = config.min_session_timeout_ms, config.max_session_timeout_ms
     if not shortest <= message.session_timeout_ms <= longest:
         return ErrorCode.INVALID_SESSION_TIMEOUT
+    if message.registration_timeout_ms > longest:  # a member's silence is bounded, however called
+        return ErrorCode.INVALID_SESSION_TIMEOUT
     return None
 
 
@@ -87,17 +91,18 @@ def _refuse(step: Step, request: Request, error: ErrorCode, member_id: str = "")
 def _has_room(step: Step, group: Group, message: JoinGroupRequest) -> bool:
     """Whether `group.max.size` leaves room for this member.
 
-    In the first phase those that have joined count, so that the last to come stay outside if the
-    limit was lowered.  A static member that comes back takes no new place.
+    In the first phase those that have joined count, and those that are away, so that the last to
+    come stay outside if the limit was lowered.  A static member that comes back takes no new place.
     """
     if group.state is GroupState.EMPTY:
         return True
     member_id = message.member_id or group.static.get(message.group_instance_id or "", "")
     member = group.members.get(member_id)
     if group.state is GroupState.PREPARING:
-        if member is not None and (member.join is not None or not message.member_id):
+        has_place = member is not None and (member.join is not None or member.is_away)
+        if has_place or (member is not None and not message.member_id):
             return True
-        return group.parked_joins < step.max_size(group)
+        return group.parked_joins + len(group.away) < step.max_size(group)
     return member is not None or len(group.members) < step.max_size(group)
 
 
@@ -122,7 +127,7 @@ def _join_without_id(step: Step, group: Group, request: Request) -> None:
     if len(member_id.encode()) > _ID_MAX:  # made of a name that just fits
         _refuse(step, request, ErrorCode.INVALID_REQUEST)
     elif instance_id is not None and instance_id in group.static:
-        _replace_static(step, group, member_id, request)
+        replace_static(step, group, member_id, request)
     elif instance_id is None and request.version >= _ID_REQUIRED_FROM:
         _hand_out_id(step, group, member_id, request)
     else:
@@ -155,7 +160,7 @@ def _add(step: Step, group: Group, member_id: str, request: Request) -> None:
     if group.row.leader is None:
         group.row = replace(group.row, leader=member_id)
     step.keep_alive(group, member, step.config.new_member_join_timeout_ms)
-    step.event(_joined(group, member))
+    step.event(_joined(step, group, member))
     if member.instance_id is not None and _collect_expansion(step, group):
         return
     rebalance_or_complete(step, group, "member_joined", member.named(member.reason))
@@ -169,27 +174,12 @@ def _new_row(group: Group, member_id: str, request: Request) -> MemberRow:
         instance_id=message.group_instance_id,
         client_id=request.client_id,
         client_host=request.host,
-        session_timeout_ms=message.session_timeout_ms,
-        rebalance_timeout_ms=_rebalance_timeout_ms(request),
-        protocols=_protocols(message),
+        protocols=protocols_of(message),
+        **timeouts_of(request),
     )
 
 
-def _rebalance_timeout_ms(request: Request) -> int:
-    """Version 0 has none; a timeout of zero there would let no rebalance ever succeed."""
-    message: JoinGroupRequest = request.message
-    return message.rebalance_timeout_ms if request.version else message.session_timeout_ms
-
-
-def _protocols(message: JoinGroupRequest) -> tuple[SupportedProtocol, ...]:
-    """A member's protocols; one that it names twice counts once."""
-    names: dict[str, bytes] = {}
-    for protocol in message.protocols:
-        names.setdefault(protocol.name, protocol.metadata)
-    return tuple(SupportedProtocol(name=n, metadata=bytes(m)) for n, m in names.items())
-
-
-def _joined(group: Group, member: Member) -> MemberJoined:
+def _joined(step: Step, group: Group, member: Member) -> MemberJoined:
     row = member.row
     first = row.protocols[0].name
     readable = group.row.protocol_type == CONSUMER
@@ -202,6 +192,7 @@ def _joined(group: Group, member: Member) -> MemberJoined:
         host=row.client_host,
         session_timeout_ms=row.session_timeout_ms,
         rebalance_timeout_ms=row.rebalance_timeout_ms,
+        registration_timeout_ms=absence.registration_timeout_ms(step, member),
         protocols=tuple(protocol.name for protocol in row.protocols),
         topics=subscription.topics if subscription else None,
         reason=member.reason,
@@ -244,14 +235,16 @@ def _join_with_id(step: Step, group: Group, request: Request) -> None:
         return
     member = group.members[message.member_id]
     member.last_seen_ms = step.now_ms
-    if _is_settled(group, member, _protocols(message)):
-        if member.row.is_away:
-            step.save(group, replace(member.row, is_away=False))
+    has_lost = member.is_away and group.asked_to_rejoin(member)
+    absence.end(step, group, member)
+    if _is_settled(group, member, protocols_of(message)) and not has_lost:
+        if member.row.has_not_joined:
+            step.save(group, replace(member.row, has_not_joined=False))
         if group.state is GroupState.STABLE:
             group.renew(
                 step.table.timeline
             )  # it may have begun with its share before, and lost it since
-        step.reply(request, replies.join_answer(group, member, request.version))
+        step.reply(request, replies.join_answer(group, member, request))
         return
     _join_again(step, group, member, request)
 
@@ -271,15 +264,10 @@ def _is_settled(group: Group, member: Member, protocols: tuple[SupportedProtocol
 
 def _join_again(step: Step, group: Group, member: Member, request: Request) -> None:
     message: JoinGroupRequest = request.message
-    protocols = _protocols(message)
-    cause, follows = _cause_of_rejoin(group, member, protocols)
+    protocols = protocols_of(message)
+    cause, follows = _cause_of_rejoin(group, member, protocols, request)
     member.reason = message.reason or ""
-    group.update_protocols(
-        member,
-        protocols,
-        session_timeout_ms=message.session_timeout_ms,
-        rebalance_timeout_ms=_rebalance_timeout_ms(request),
-    )
+    group.update_protocols(member, protocols, **timeouts_of(request))
     superseded = group.park_join(member, request, step.now_ms)
     if superseded is not None:
         answer = join_error(superseded.version, ErrorCode.REBALANCE_IN_PROGRESS, member.id)
@@ -288,111 +276,18 @@ def _join_again(step: Step, group: Group, member: Member, request: Request) -> N
 
 
 def _cause_of_rejoin(
-    group: Group, member: Member, protocols: tuple[SupportedProtocol, ...]
+    group: Group,
+    member: Member,
+    protocols: tuple[SupportedProtocol, ...],
+    request: Request,
 ) -> tuple[str, int | None]:
     if group.asked_to_rejoin(member):
         return "revocation_follow_up", group.row.generation
     is_consumer = group.row.protocol_type == CONSUMER
     same = member.wants_the_topics_of(protocols) if is_consumer else member.matches(protocols)
+    told = (request.message.reason or "").partition(":")[0]
+    if same and told in _CAUSES_TOLD:
+        return told, None
     if same and group.row.leader == member.id:
         return "leader_rejoined", None
     return "subscription_changed", None
-
-
-# -- a static member comes back ----------------------------------------------------------------
-
-
-def _replace_static(step: Step, group: Group, member_id: str, request: Request) -> None:
-    """Give a known instance its place back under a new member id, and fence its former process."""
-    message: JoinGroupRequest = request.message
-    former_leader = group.row.leader or ""
-    old = group.members[group.static[message.group_instance_id or ""]]
-    protocols, former = _protocols(message), old.row.protocols
-    new = _hand_over(step, group, old, member_id, request)
-    group.update_protocols(
-        new,
-        protocols,
-        session_timeout_ms=message.session_timeout_ms,
-        rebalance_timeout_ms=_rebalance_timeout_ms(request),
-    )
-    detail = f"{new.named(new.reason)} replaces {old.id}"
-    if group.state is GroupState.STABLE and not new.is_new:
-        is_same_protocol = group.select_protocol() == group.row.protocol_name
-        is_consumer = group.row.protocol_type == CONSUMER
-        wants_others = is_consumer and new.wants_other_topics(former, group.row.protocol_name)
-        if is_same_protocol and not wants_others:
-            _answer_in_place(step, group, new, former_leader, request)
-            return
-        group.park_join(new, request, step.now_ms)
-        if is_same_protocol:
-            prepare(step, group, "subscription_changed", f"{detail} and wants other topics")
-        else:
-            prepare(step, group, "static_replaced", f"{detail} with other protocols")
-        return
-    group.park_join(new, request, step.now_ms)
-    if group.state is GroupState.COMPLETING:
-        # The leader has the old id in its list, so the new one would be given nothing.
-        prepare(step, group, "static_replaced", detail)
-    else:
-        try_complete(step, group)
-
-
-def _hand_over(step: Step, group: Group, old: Member, member_id: str, request: Request) -> Member:
-    if old.join is not None:
-        error = ErrorCode.FENCED_INSTANCE_ID
-        step.reply(old.join, join_error(old.join.version, error, old.id))
-    if old.sync is not None:
-        step.reply(old.sync, sync_error(ErrorCode.FENCED_INSTANCE_ID))
-    was_pending = old.id in group.pending_syncs
-    new = group.replace_static(old, member_id)
-    new.is_new = old.is_new
-    new.reason = request.message.reason or ""
-    new.last_seen_ms = step.now_ms
-    new.change(client_id=request.client_id, client_host=request.host)
-    if was_pending:
-        group.pending_syncs.add(member_id)
-    group.ledger.rename(old.id, member_id)
-    step.forget_session(group, old.id)
-    step.keep_alive(group, new, step.config.new_member_join_timeout_ms if new.is_new else None)
-    if old.saved is not None:
-        step.record(Gone(MemberRow, group.id, old.id))
-        # What it says of itself is stored when the next generation begins, as every member's is.
-        new.saved = replace(
-            old.saved, member_id=member_id, client_id=request.client_id, client_host=request.host
-        )
-        step.record(new.saved)
-    step.event(
-        MemberReplaced(
-            group=group.id,
-            instance=old.instance_id or "",
-            member=member_id,
-            host=request.host,
-            former_member=old.id,
-            former_host=old.row.client_host,
-            silent_ms=step.now_ms - old.last_seen_ms,
-        )
-    )
-    return new
-
-
-def _answer_in_place(
-    step: Step, group: Group, member: Member, former_leader: str, request: Request
-) -> None:
-    """Let a static member go on where it left off, without a rebalance.
-
-    A leader that is too old to be told to skip the assignment must not learn that it leads: it
-    would compute one, and the group is not waiting for any.
-    """
-    if member.row != member.saved:
-        step.save(group, member.row)
-        group.note_topics()
-    group.renew(step.table.timeline)
-    step.keep_alive(group, member)
-    leads = group.row.leader == member.id
-    if request.version >= _SKIP_ASSIGNMENT_FROM:
-        answer = replies.join_answer(group, member, request.version, skip_assignment=leads)
-    else:
-        answer = replies.join_answer(
-            group, member, request.version, leader=former_leader, as_leader=False
-        )
-    step.reply(request, answer)

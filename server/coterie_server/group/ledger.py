@@ -218,14 +218,18 @@ class Ledger:
         A member that joined says so in its subscription.  One that did not, as static members
         may, has given nothing back: it holds what it was given last.  If two claim a partition,
         the one that had it in the later generation is right: the other missed that it lost it.
+        A member that is away holds nothing: its session is over, and its work with that.
         """
+        present = {m.id: m for m in members.values() if not m.is_away}
         claims = {
             partition: (group.assigned_in, holding.member_id)
             for partition, holding in self.holdings.items()
-            if holding.member_id in members and members[holding.member_id].row.is_away
+            if holding.member_id in present and present[holding.member_id].row.has_not_joined
         }
-        for member in members.values():
-            subscription = None if member.row.is_away else member.subscription(group.protocol_name)
+        for member in present.values():
+            subscription = (
+                None if member.row.has_not_joined else member.subscription(group.protocol_name)
+            )
             if subscription is None or not subscription.owned_partitions:
                 continue
             for partition in flatten(subscription.owned_partitions):

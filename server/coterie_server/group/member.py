@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
-from coterie_protocol.consumer import Subscription, decode_subscription
+from coterie_protocol.consumer import Subscription, decode_subscription, flatten
 from coterie_protocol.exceptions import ProtocolError
 from coterie_protocol.schema import replaced
+from coterie_server.group.records import SupportedProtocol
 
 if TYPE_CHECKING:
-    from coterie_server.group.records import MemberRow, SupportedProtocol
+    from coterie_protocol.messages import JoinGroupRequest
+    from coterie_server.group.records import MemberRow
     from coterie_server.step import Request
 
-__all__ = ["Member", "metadata_of", "told_assignment"]
+__all__ = ["Member", "claims_of", "metadata_of", "protocols_of", "timeouts_of", "told_assignment"]
 
 #: The members of a group mostly say the same, so a short subscription that was read is kept for
 #: the next member: so many, of at most so many bytes.
@@ -59,6 +61,11 @@ class Member:
         return told_assignment(self.row)
 
     @property
+    def is_away(self) -> bool:
+        """Whether its session is over and its place is kept, as only a static member's is."""
+        return self.row.away_since_ms >= 0
+
+    @property
     def is_waiting(self) -> bool:
         """Whether a request of its is parked, which is as good as a heartbeat."""
         return self.join is not None or self.sync is not None
@@ -92,7 +99,7 @@ class Member:
         self, former: tuple[SupportedProtocol, ...], protocol: str | None
     ) -> bool:
         """Whether a consumer asks for other topics than in its former process."""
-        before = _parse(next((p.metadata for p in former if p.name == protocol), b""))
+        before = _parse(_metadata(former, protocol))
         now = self.subscription(protocol)
         return before is not None and now is not None and set(before.topics) != set(now.topics)
 
@@ -112,9 +119,50 @@ class Member:
         return self._parsed[data]
 
 
+def protocols_of(message: JoinGroupRequest) -> tuple[SupportedProtocol, ...]:
+    """The protocols that a member names as it joins; one that it names twice counts once."""
+    names: dict[str, bytes] = {}
+    for protocol in message.protocols:
+        names.setdefault(protocol.name, protocol.metadata)
+    return tuple(SupportedProtocol(name=n, metadata=bytes(m)) for n, m in names.items())
+
+
+class Timeouts(TypedDict):
+    """The timeouts that a member names as it joins, as its row has them."""
+
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    registration_timeout_ms: int
+
+
+def timeouts_of(request: Request) -> Timeouts:
+    """The timeouts that a member names as it joins."""
+    message: JoinGroupRequest = request.message
+    # Version 0 has no rebalance timeout; one of zero there would let no rebalance ever succeed.
+    rebalance_ms = message.rebalance_timeout_ms if request.version else message.session_timeout_ms
+    is_static = message.group_instance_id is not None
+    return {
+        "session_timeout_ms": message.session_timeout_ms,
+        "rebalance_timeout_ms": rebalance_ms,
+        "registration_timeout_ms": max(message.registration_timeout_ms, -1) if is_static else -1,
+    }
+
+
 def metadata_of(row: MemberRow, protocol: str | None) -> bytes:
     """A member's subscription in a protocol."""
-    return next((p.metadata for p in row.protocols if p.name == protocol), b"")
+    return _metadata(row.protocols, protocol)
+
+
+def claims_of(
+    protocols: tuple[SupportedProtocol, ...], protocol: str | None
+) -> frozenset[tuple[str, int]]:
+    """The partitions that a consumer says it owns, in its subscription in a protocol."""
+    subscription = _parse(_metadata(protocols, protocol))
+    return flatten(subscription.owned_partitions or ()) if subscription else frozenset()
+
+
+def _metadata(protocols: tuple[SupportedProtocol, ...], protocol: str | None) -> bytes:
+    return next((p.metadata for p in protocols if p.name == protocol), b"")
 
 
 def told_assignment(row: MemberRow) -> bytes:

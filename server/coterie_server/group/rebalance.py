@@ -23,10 +23,12 @@ from coterie_protocol.journal import (
 )
 from coterie_server.error_answers import join_error, sync_error
 from coterie_server.group import replies
-from coterie_server.group.group import CONSUMER, InitialDelay, OngoingRebalance
+from coterie_server.group.group import CONSUMER
 from coterie_server.group.ledger import by_topic
+from coterie_server.group.phases import InitialDelay, OngoingRebalance
 from coterie_server.group.records import Gone, MemberRow
 from coterie_server.group.states import GroupState
+from coterie_server.group.warmth import Allowance, lags_of
 
 if TYPE_CHECKING:
     from coterie_protocol.consumer import Subscription
@@ -184,11 +186,11 @@ def _start_generation(step: Step, group: Group, rebalance: OngoingRebalance) -> 
 
 def _answer_join(step: Step, group: Group, member: Member) -> None:
     member.is_new = False
-    if member.row.is_away != (member.join is None):
-        member.change(is_away=member.join is None)
+    if member.row.has_not_joined != (member.join is None):
+        member.change(has_not_joined=member.join is None)
     join = group.park_join(member, None)
     if join is not None:
-        step.reply(join, replies.join_answer(group, member, join.version))
+        step.reply(join, replies.join_answer(group, member, join))
         step.keep_alive(group, member)
         group.pending_syncs.add(member.id)
 
@@ -201,7 +203,10 @@ def save_members(step: Step, group: Group) -> None:
 
 
 def _phase_joined(step: Step, group: Group, rebalance: OngoingRebalance) -> PhaseJoined:
-    members = tuple(_member_phase(group, member, rebalance) for member in group.members.values())
+    allowance = Allowance()
+    members = tuple(
+        _member_phase(group, member, rebalance, allowance) for member in group.members.values()
+    )
     last = max(
         (m for m in members if m.joined_after_ms is not None),
         key=lambda m: m.joined_after_ms or 0,
@@ -221,7 +226,9 @@ def _phase_joined(step: Step, group: Group, rebalance: OngoingRebalance) -> Phas
     )
 
 
-def _member_phase(group: Group, member: Member, rebalance: OngoingRebalance) -> MemberPhase:
+def _member_phase(
+    group: Group, member: Member, rebalance: OngoingRebalance, allowance: Allowance
+) -> MemberPhase:
     readable = group.row.protocol_type == CONSUMER
     subscription = member.subscription(group.row.protocol_name) if readable else None
     joined_after_ms = None
@@ -234,6 +241,7 @@ def _member_phase(group: Group, member: Member, rebalance: OngoingRebalance) -> 
         joined_after_ms=joined_after_ms,
         topics=subscription.topics if subscription else None,
         owned=_owned(subscription) if subscription else None,
+        lags=lags_of(member, group.row.protocol_name, allowance) if subscription else None,
     )
 
 
@@ -282,6 +290,7 @@ def drop_member(step: Step, group: Group, member: Member, how: str, reason: str 
             silent_ms=step.now_ms - member.last_seen_ms,
             session_timeout_ms=member.row.session_timeout_ms,
             reason=reason,
+            away_ms=max(step.date_ms - member.row.away_since_ms, 0) if member.is_away else 0,
             owned=by_topic(owned),
         )
     )

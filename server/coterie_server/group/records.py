@@ -91,7 +91,7 @@ class SupportedProtocol:
     metadata: bytes = field(BYTES)
 
 
-@structure(versions="0")
+@structure(versions="0-1")
 class MemberRow:
     """A member of a generation."""
 
@@ -108,9 +108,13 @@ class MemberRow:
     #: Its assignment is not shown any more: a later one was on its way and came to nothing.
     is_void: bool = field(BOOL, default=False)
     #: A static member that did not join this generation; it has not let go of anything.
-    is_away: bool = field(BOOL, default=False)
+    has_not_joined: bool = field(BOOL, default=False)
     #: The last generation whose assignment asked it to join once more; -1 if none did.
     asked_to_rejoin_in: int = field(INT32, default=-1)
+    #: How long it asked to keep its place for; 0 for its session, -1 if it did not ask.
+    registration_timeout_ms: int = field(INT32, versions="1+", default=-1)
+    #: The date on which the session of a static member ended that keeps its place; -1 if it runs.
+    away_since_ms: int = field(INT64, versions="1+", default=-1)
 
 
 #: The last moment that can be stored; old clients ask for offsets to be kept that long and longer.
@@ -160,17 +164,20 @@ _ROWS: Final = {kind: row for row, kind in _KINDS.items()}
 _KEY: Final = struct.Struct(">BH")
 #: The version in which each kind is written, in front of every value.  Earlier ones are read, and
 #: later ones refused.
-_VERSIONS: Final[dict[type[StoredRow], int]] = {GroupRow: 3, MemberRow: 0, FloorRow: 1}
+_VERSIONS: Final[dict[type[StoredRow], int]] = {GroupRow: 3, MemberRow: 1, FloorRow: 1}
 
 
 def to_stored(record: Record) -> tuple[bytes, bytes | None]:
     """The key and value under which a record is stored; the value is None if the row is gone."""
     if isinstance(record, Gone):
         return _key(record.row, record.group_id, record.name), None
+    if isinstance(record, MemberRow):  # most are
+        # One without anything new is written as it always was, so that former versions read it.
+        version = int(record.registration_timeout_ms >= 0 or record.away_since_ms >= 0)
+        value = bytes((version,)) + encode(record, version)
+        return _key(MemberRow, record.group_id, record.member_id), value
     version = _VERSIONS[type(record)]
     value = bytes((version,)) + encode(record, version)
-    if isinstance(record, MemberRow):  # most are
-        return _key(MemberRow, record.group_id, record.member_id), value
     return _key(type(record), "" if isinstance(record, FloorRow) else record.group_id), value
 
 

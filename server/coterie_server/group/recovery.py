@@ -12,14 +12,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from coterie_protocol.journal import GroupRecovered
+from coterie_server.group import absence
 from coterie_server.group.group import (
     CONSUMER,
     GENERATIONS_SKIPPED,
     Group,
-    OngoingRebalance,
     has_changed,
 )
 from coterie_server.group.offsets import forget_topics
+from coterie_server.group.phases import OngoingRebalance
 from coterie_server.group.rebalance import prepare
 from coterie_server.group.records import END_OF_TIME_MS, FloorRow, GroupRow
 from coterie_server.group.states import GroupState
@@ -110,9 +111,7 @@ def _resume(step: Step, group: Group) -> None:
             # moment of the life before: this line is the truth from now on.
             step.event(_recovered(group))
         return
-    for member in group.members.values():
-        member.last_seen_ms = step.now_ms
-        step.keep_alive(group, member)
+    _await_members(step, group)
     if group.row.protocol_type == CONSUMER:
         group.ledger.recover(group.members.values(), group.row.assigned_in, step.now_ms)
     if group.state in (GroupState.PREPARING, GroupState.COMPLETING):
@@ -120,11 +119,21 @@ def _resume(step: Step, group: Group) -> None:
     if group.state is GroupState.PREPARING:
         step.arm(group, "join", group.rebalance_timeout_ms)
     elif group.state is GroupState.COMPLETING:
-        group.pending_syncs.update(m.id for m in group.members.values() if not m.row.is_away)
+        joined = (m for m in group.members.values() if not (m.row.has_not_joined or m.is_away))
+        group.pending_syncs.update(member.id for member in joined)
         step.arm(group, "sync", group.rebalance_timeout_ms)
     step.event(_recovered(group))
     if group.state in (GroupState.STABLE, GroupState.COMPLETING):
         _rebalance_if_needed(step, group)
+
+
+def _await_members(step: Step, group: Group) -> None:
+    for member in group.members.values():
+        member.last_seen_ms = step.now_ms
+        if member.is_away:
+            absence.resume(step, group, member)
+        else:
+            step.keep_alive(group, member)
 
 
 def _rebalance_if_needed(step: Step, group: Group) -> None:
@@ -154,6 +163,7 @@ def _recovered(group: Group) -> GroupRecovered:
         state=group.state.value,
         generation=group.row.generation,
         members=members,
+        away=tuple(sorted(group.away)),
         assigned=group.ledger.by_member(members) if group.row.protocol_type == CONSUMER else None,
     )
 

@@ -24,14 +24,14 @@ _NULLABLE_NAME_FROM = 7
 def join_answer(
     group: Group,
     member: Member,
-    version: int,
+    request: Request,
     *,
     leader: str | None = None,
     as_leader: bool | None = None,
     skip_assignment: bool = False,
 ) -> JoinGroupResponse:
     """The answer to a join into the current generation; the leader is told of all members."""
-    row = group.row
+    row, version = group.row, request.version
     if as_leader is None:
         as_leader = row.leader == member.id
     return JoinGroupResponse(
@@ -41,16 +41,18 @@ def join_answer(
         leader=(row.leader or "") if leader is None else leader,
         skip_assignment=skip_assignment,
         member_id=member.id,
-        members=_all_members(group) if as_leader else (),
+        members=_all_members(group, request) if as_leader else (),
     )
 
 
-def _all_members(group: Group) -> tuple[JoinGroupResponseMember, ...]:
+def _all_members(group: Group, request: Request) -> tuple[JoinGroupResponseMember, ...]:
+    told = group.away if request.message.wants_absences else ()
     return tuple(
         JoinGroupResponseMember(
             member_id=member.id,
             group_instance_id=member.instance_id,
             metadata=member.metadata(group.row.protocol_name),
+            away_with=member.row.assignment if member.id in told else None,
         )
         for member in group.members.values()
     )

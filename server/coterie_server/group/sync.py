@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import OwnershipConflict, RebalanceCompleted
 from coterie_server.error_answers import sync_error
-from coterie_server.group import replies
+from coterie_server.group import absence, replies
 from coterie_server.group.group import CONSUMER
 from coterie_server.group.ledger import Review, by_topic
 from coterie_server.group.rebalance import save_members
 from coterie_server.group.states import GroupState
 from coterie_server.group.step import check_generation
 from coterie_server.group.topic_changes import settle_topics
+from coterie_server.group.warmth import Plan, plan_of
 
 if TYPE_CHECKING:
     from coterie_protocol.messages import SyncGroupRequest
@@ -41,6 +42,7 @@ def sync(step: Step, request: Request) -> None:
         raise AssertionError("a sync without a group passed the checks")
     member = group.members[message.member_id]
     member.last_seen_ms = step.now_ms
+    absence.end(step, group, member)
     if group.state is GroupState.PREPARING:
         step.reply(request, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
         return
@@ -89,14 +91,19 @@ def _complete(step: Step, group: Group, message: SyncGroupRequest) -> None:
     """Put the leader's assignment in place, and tell all members who have asked."""
     brought = {a.member_id: bytes(a.assignment) for a in message.assignments}
     assignments = {member_id: brought.get(member_id, b"") for member_id in group.members}
+    had = {member_id: group.ledger.owned_by(member_id) for member_id in group.away}
+    former = group.row.assigned_in
     review = _review(step, group, assignments)
     for member in group.members.values():
         _give(group, member, review)
+    plan = plan_of(group.members, group.row.protocol_name) if review.given is not None else None
+    if plan is not None:
+        absence.note_losses(group, had, former)
     group.enter(GroupState.STABLE, step.date_ms)
     save_members(step, group)
     for member in group.members.values():
         _answer(step, group, member)
-    _note_completed(step, group, review)
+    _note_completed(step, group, review, plan)
     settle_topics(step, group)
 
 
@@ -143,7 +150,7 @@ def _answer(step: Step, group: Group, member: Member) -> None:
         step.keep_alive(group, member)
 
 
-def _note_completed(step: Step, group: Group, review: Review) -> None:
+def _note_completed(step: Step, group: Group, review: Review, plan: Plan | None) -> None:
     rebalance = group.rebalance
     joined_at_ms = rebalance.joined_at_ms if rebalance else step.now_ms
     started_at_ms = rebalance.started_at_ms if rebalance else step.now_ms
@@ -159,6 +166,10 @@ def _note_completed(step: Step, group: Group, review: Review) -> None:
             needs_rejoin=review.needs_rejoin,
             took_ms=step.now_ms - joined_at_ms,
             total_ms=step.now_ms - started_at_ms,
+            standbys=plan.standbys if plan else None,
+            warming=plan.warming if plan else None,
+            targets=plan.targets if plan else None,
+            next_probing=plan.next_probing_ms if plan else None,
         )
     )
     group.rebalance = None

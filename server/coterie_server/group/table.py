@@ -48,6 +48,8 @@ class Config:
     #: after this long, or clients that time out and ask again would fill the group with ghosts.
     new_member_join_timeout_ms: int = 300_000
     static_expansion_timeout_ms: int = 0
+    #: How long a static member may be silent before its place is given up; its session at least.
+    static_registration_timeout_ms: int = 0
     ownership_guard: str = "report"
     rebalance_on_topic_change: bool = True
     offset_metadata_max: int = 4_096

@@ -32,6 +32,7 @@ from coterie_server.history.record import (
     RebalanceRecord,
 )
 from coterie_server.history.stopped_partitions import StoppedPartitions
+from coterie_server.history.waiting_moves import waiting_moves
 
 __all__ = ["History"]
 
@@ -201,6 +202,7 @@ class History:
             running = _missed_start(event, ts_ms - event.took_ms)
         came, went = group.came, group.went
         group.came, group.went = CountedNames(), CountedNames()
+        group.lags = {each.member: each.lags for each in event.members if each.lags}
         # Joins count from when the phase began, or began anew after the group was recovered.
         group.stopped.members_joined(event.members, ts_ms - event.took_ms)
         waited_ms = ts_ms - running.started_ms
@@ -227,7 +229,9 @@ class History:
             moved=event.moved,
             revoked=event.revoked,
             needs_rejoin=event.needs_rejoin,
+            waiting_moves=waiting_moves(event, group.lags),
         )
+        group.lags = {}
         # Charge for the past before the new assignment replaces it.
         cost_ms = group.stopped.charge(ts_ms)
         group.stopped.assigned(event.assigned, needs_rejoin=event.needs_rejoin, ts=ts_ms)

@@ -140,6 +140,8 @@ class RebalanceRecord:
     moved: int = 0
     revoked: int = 0
     needs_rejoin: bool = False
+    #: Moves that wait until a copy of the state has caught up, in words.
+    waiting_moves: CountedNames = field(default_factory=CountedNames)
     #: For how many milliseconds partitions were without an owner at work, added up over the
     #: partitions; None if that is unknown.
     stopped_partition_ms: int | None = None

@@ -5,7 +5,8 @@ from coterie_protocol.extras import needs_extra
 with needs_extra("server", "coterie_server"):
     from coterie_server.http.access import AllowedHosts
     from coterie_server.http.app import create_app
-    from coterie_server.http.groups import AwaitedMembers, GroupSummary, GroupView, MemberView
+    from coterie_server.http.group_view import AwaitedMembers, GroupView, MemberView
+    from coterie_server.http.groups import GroupSummary
     from coterie_server.http.node_view import NodeView
     from coterie_server.http.others import OtherNodes
     from coterie_server.http.server import HttpServer

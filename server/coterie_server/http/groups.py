@@ -1,4 +1,4 @@
-"""Groups as the HTTP pages show them: what they show, and that as JSON.
+"""Groups as the HTTP pages show them, as JSON: lists of them, and one in full.
 
 JSON of many groups or members is made a piece at a time, while the event loop serves others.
 A page of the list has the groups that come next by name, whatever came and went since the page
@@ -16,29 +16,19 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeGuard, TypeVar
 
 from multidict import MultiMapping
 
-from coterie_protocol.consumer import decode_assignment, flatten
-from coterie_protocol.exceptions import ProtocolError
-from coterie_protocol.journal import Partitions
 from coterie_server.group import GroupState
-from coterie_server.group.group import CONSUMER
-from coterie_server.group.ledger import by_topic
-from coterie_server.turns import Piece, each
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
     from coterie_server.group import Group
-    from coterie_server.group.ledger import Partition
-    from coterie_server.group.member import Member
+    from coterie_server.http.group_view import GroupView
     from coterie_server.turns import Making
 
 __all__ = [
     "LIMIT_DEFAULT",
     "LIMIT_MAX",
-    "AwaitedMembers",
     "GroupSummary",
-    "GroupView",
-    "MemberView",
     "PageQuery",
     "QueryError",
     "finish",
@@ -99,142 +89,6 @@ class GroupSummary:
 
 def _quote_or_null(text: str | None) -> str:
     return "null" if text is None else _quote(text)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemberView:
-    """A member of a group."""
-
-    member: str
-    instance: str | None
-    client_id: str
-    host: str
-    session_timeout_ms: int
-    rebalance_timeout_ms: int
-    #: When it was last heard of.
-    last_seen_ms: int
-    #: Whether its JoinGroup or SyncGroup is parked, so that its silence means nothing.
-    parked: bool
-    #: What it was assigned last; None if the coordinator can't read that.
-    owned: Partitions | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AwaitedMembers:
-    """The members that a rebalancing group waits for."""
-
-    #: `join` in the first phase, `sync` in the second.
-    phase: str
-    members: tuple[str, ...]
-    #: Member ids that clients were given and have not come back with.
-    unclaimed: tuple[str, ...]
-    #: Whether no member is missing, and the new group gives further ones time to come.
-    initial_delay: bool
-    #: When the phase ends at the latest, or the delay if no further member comes.
-    until_ms: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupView:
-    """A group in full."""
-
-    group: str
-    state: str
-    generation: int
-    type: str | None
-    protocol: str | None
-    leader: str | None
-    #: For how many partitions it has committed offsets.
-    offsets: int
-    members: tuple[MemberView, ...]
-    awaiting: AwaitedMembers | None
-
-    @classmethod
-    def of(cls, group: Group, until_ms: int | None, date_of: Callable[[int], int]) -> Making[Self]:
-        """View a group of the core, with its members as they are a little later if they are many.
-
-        `until_ms` is the deadline of its phase, if it is in one.  That and the group's own times
-        are running time, which `date_of` converts to dates.
-        """
-        row, offsets, members = group.row, len(group.offsets), list(group.members.values())
-        awaiting = _awaiting(group, None if until_ms is None else date_of(until_ms))
-        piece = Piece(_ROWS_AT_ONCE)
-        owned = yield from _owned(group, members, piece)
-        return cls(
-            group=group.id,
-            state=row.state,
-            generation=row.generation,
-            type=row.protocol_type,
-            protocol=row.protocol_name,
-            leader=row.leader,
-            offsets=offsets,
-            members=(yield from each(members, partial(_member, owned, date_of), piece)),
-            awaiting=awaiting,
-        )
-
-
-def _member(
-    owned: dict[str, Partitions | None], date_of: Callable[[int], int], member: Member
-) -> MemberView:
-    return MemberView(
-        member=member.id,
-        instance=member.instance_id,
-        client_id=member.row.client_id,
-        host=member.row.client_host.lstrip("/"),
-        session_timeout_ms=member.row.session_timeout_ms,
-        rebalance_timeout_ms=member.row.rebalance_timeout_ms,
-        last_seen_ms=date_of(member.last_seen_ms),
-        parked=member.is_waiting,
-        owned=owned[member.id],
-    )
-
-
-def _owned(
-    group: Group, members: list[Member], piece: Piece
-) -> Making[dict[str, Partitions | None]]:
-    """What each member was assigned last, by the ledger or, if none is kept, by the assignments."""
-    ids = [member.id for member in members]
-    if group.row.protocol_type != CONSUMER:
-        return dict.fromkeys(ids)
-    if not group.ledger.holdings:
-        read = yield from each(members, lambda member: _read(member.assignment), piece)
-        return dict(zip(ids, read, strict=True))
-    held: dict[str, list[Partition]] = {member_id: [] for member_id in ids}
-    for partition, holding in list(group.ledger.holdings.items()):
-        if holding.member_id in held:
-            held[holding.member_id].append(partition)
-        if piece.is_whole():
-            yield
-    shown = yield from each(held.values(), by_topic, piece)
-    return dict(zip(held, shown, strict=True))
-
-
-def _read(assignment: bytes) -> Partitions | None:
-    if not assignment:
-        return {}
-    try:
-        return by_topic(flatten(decode_assignment(assignment).assigned_partitions))
-    except ProtocolError:
-        return None
-
-
-def _awaiting(group: Group, until_ms: int | None) -> AwaitedMembers | None:
-    if group.state is GroupState.PREPARING:
-        delay = group.initial_delay is not None
-        # During the delay, all members there are have joined.
-        missing = [member.id for member in group.not_joined()]
-    elif group.state is GroupState.COMPLETING:
-        delay = False
-        missing = [member_id for member_id in group.members if member_id in group.pending_syncs]
-    else:
-        return None
-    return AwaitedMembers(
-        phase="join" if group.state is GroupState.PREPARING else "sync",
-        members=tuple(missing),
-        unclaimed=tuple(sorted(group.pending_joins)),
-        initial_delay=delay,
-        until_ms=until_ms,
-    )
 
 
 # -- as JSON ---------------------------------------------------------------------------------------

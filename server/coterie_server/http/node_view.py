@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coterie_server.group import Refusal
-from coterie_server.http.groups import GroupView, finish
+from coterie_server.http.group_view import GroupView
+from coterie_server.http.groups import finish
 from coterie_server.metrics import NodeSnapshot, count_groups
 from coterie_server.serving import NodeNote
 

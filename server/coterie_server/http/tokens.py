@@ -20,7 +20,7 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from coterie_server.http.answers import error
-from coterie_server.log.logger import get_logger
+from coterie_server.log.logger import get_logger, shortened
 
 __all__ = ["MAY_READ", "TokenError", "TokenOptions", "Tokens", "node_token", "require_token"]
 
@@ -35,6 +35,8 @@ _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _SCHEME: Final = "bearer"
 #: A client that tries tokens must not fill the disk with what is logged of it.
 _LINES_PER_SECOND: Final = 10
+#: Nor must one that asks for pages with long names.
+_PATH_MAX: Final = 500
 
 _Page = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -186,6 +188,6 @@ class _Refusals:
                 "HTTP request refused",
                 why=why,
                 method=request.method,
-                path=request.path,
+                path=shortened(request.path, _PATH_MAX),
                 peer=request.remote,
             )

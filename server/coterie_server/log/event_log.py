@@ -13,10 +13,12 @@ from coterie_protocol.journal import (
     GroupDeleted,
     GroupRecovered,
     IdUnclaimed,
+    MemberAway,
     MemberFenced,
     MemberGone,
     MemberJoined,
     MemberReplaced,
+    MemberReturned,
     NodePaused,
     NodeStarted,
     NodeStopped,
@@ -60,6 +62,7 @@ _GONE: Final[Mapping[str, tuple[str, str]]] = {
     "left": ("info", "it asked to leave"),
     "removed": ("info", "an administrator removed it"),
     "session_expired": ("warning", "it was silent for longer than its session timeout"),
+    "registration_expired": ("warning", "it was away for longer than its registration timeout"),
     "join_expired": ("warning", "its first join was parked for too long, without a sign of life"),
     "rebalance_expired": ("warning", "it did not join the rebalance in time"),
     "sync_expired": ("warning", "it joined but never asked for its assignment"),
@@ -178,6 +181,7 @@ class EventLog:
             reason=event.reason,
             silent_seconds=None if event.how == "left" else _seconds(event.silent_ms),
             limit_seconds=_seconds(limit_ms),
+            away_seconds=_seconds(event.away_ms or None),
             waited_seconds=_seconds(self._waited_ms(ts_ms, event)),
             partitions=_count(event.owned),
         )
@@ -213,6 +217,33 @@ class EventLog:
             former_member=event.former_member,
             former_host=event.former_host,
             silent_seconds=_seconds(event.silent_ms),
+        )
+
+    def _away(self, ts_ms: int, event: MemberAway) -> None:
+        self._say(
+            ts_ms,
+            "warning",
+            "static member is away",
+            group=event.group,
+            instance=event.instance,
+            member=event.member,
+            host=event.host,
+            why="its session is over, and its place is kept",
+            silent_seconds=_seconds(event.silent_ms),
+            kept_seconds=_seconds(event.registration_timeout_ms - event.session_timeout_ms),
+            partitions=_count(event.owned),
+        )
+
+    def _returned(self, ts_ms: int, event: MemberReturned) -> None:
+        self._say(
+            ts_ms,
+            "info",
+            "static member is not away any more",
+            group=event.group,
+            instance=event.instance,
+            member=event.member,
+            host=event.host,
+            away_seconds=_seconds(event.away_ms),
         )
 
     def _fenced(self, ts_ms: int, event: MemberFenced) -> None:
@@ -318,10 +349,12 @@ class EventLog:
         GroupDeleted: _deleted,
         GroupRecovered: _recovered,
         IdUnclaimed: _unclaimed,
+        MemberAway: _away,
         MemberFenced: _fenced,
         MemberGone: _gone,
         MemberJoined: _joined,
         MemberReplaced: _replaced,
+        MemberReturned: _returned,
         NodePaused: _paused,
         NodeStarted: _started,
         NodeStopped: _stopped,

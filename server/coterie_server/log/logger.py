@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 import structlog
 from structlog.typing import EventDict
 
-__all__ = ["get_logger"]
+__all__ = ["get_logger", "shortened"]
 
 _render: Final = structlog.processors.KeyValueRenderer()
 #: The method that structlog gives to its loggers for lines below their level.
@@ -27,6 +27,11 @@ _UNHEARD: Final = structlog.make_filtering_bound_logger(logging.CRITICAL).debug
 def get_logger(name: str) -> structlog.stdlib.BoundLogger:
     """The logger of a module; it checks with each line whether structlog is configured."""
     return cast(structlog.stdlib.BoundLogger, _Logger(name))
+
+
+def shortened(text: str, most: int) -> str:
+    """What is logged of a text that a client made up, which could fill the disk otherwise."""
+    return text if len(text) <= most else f"{text[:most]}..."
 
 
 class _Logger:

@@ -31,6 +31,8 @@ class GroupCounts:
     #: By state; every state but Dead is there.
     groups: Mapping[str, int]
     members: int
+    #: Those of the members whose session is over and whose place is kept.
+    away: int
     parked_joins: int
     parked_syncs: int
 
@@ -50,16 +52,19 @@ class NodeSnapshot:
 async def count_groups(groups: Sequence[Group]) -> GroupCounts:
     """Count groups, their members and their parked requests, and let other tasks run meanwhile."""
     states = Counter({state.value: 0 for state in GroupState if state is not GroupState.DEAD})
-    members = joins = syncs = 0
+    members = away = joins = syncs = 0
     for number, group in enumerate(groups, start=1):
         if number % _GROUPS_AT_ONCE == 0:
             await asyncio.sleep(0)
         states[group.state.value] += 1
         members += len(group.members)
+        away += len(group.away)
         joins += group.parked_joins
         if group.state is GroupState.COMPLETING:
             syncs += sum(member.sync is not None for member in group.members.values())
-    return GroupCounts(groups=states, members=members, parked_joins=joins, parked_syncs=syncs)
+    return GroupCounts(
+        groups=states, members=members, away=away, parked_joins=joins, parked_syncs=syncs
+    )
 
 
 def gauges(snapshot: NodeSnapshot) -> Iterator[Metric]:
@@ -67,6 +72,11 @@ def gauges(snapshot: NodeSnapshot) -> Iterator[Metric]:
     if snapshot.groups is not None:
         yield gauge_by("state", "coterie_groups", "Groups, by state.", snapshot.groups.groups)
         yield gauge("coterie_members", "Members of all groups.", snapshot.groups.members)
+        yield gauge(
+            "coterie_members_away",
+            "Static members whose session is over and whose place is kept.",
+            snapshot.groups.away,
+        )
     if snapshot.topics is not None:
         yield gauge("coterie_topics", "Topics.", snapshot.topics)
     yield from _parked(snapshot)

@@ -17,7 +17,7 @@ from coterie_protocol.messages import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
-from coterie_server.log.logger import get_logger
+from coterie_server.log.logger import get_logger, shortened
 from coterie_server.net.exchange import Exchange, ReplyPath
 from coterie_server.net.stats import CloseReason
 from coterie_server.security.authentication import (
@@ -284,6 +284,4 @@ class Guard:
 
 
 def _shortened(name: str | None) -> str | None:
-    if name is None or len(name) <= _NAME_MAX:
-        return name
-    return f"{name[:_NAME_MAX]}..."
+    return None if name is None else shortened(name, _NAME_MAX)

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Final, Protocol
 
 from coterie_protocol import ApiKey
-from coterie_server.log.logger import get_logger
+from coterie_server.log.logger import get_logger, shortened
 from coterie_server.net.addresses import Peer
 from coterie_server.net.admission import Admission
 from coterie_server.net.endpoint import Endpoint
@@ -34,6 +34,8 @@ _log = get_logger(__name__)
 #: What hostile clients can write into our log between two sweeps; the rest is counted and summed
 #: up in one line. Without it, a client that connects in a loop fills the disk.
 LOG_LINES_PER_SWEEP: Final = 100
+#: How long a text in these lines may be, as it may quote the client.
+_TEXT_MAX: Final = 500
 
 #: Linux tells of a close also when there are bytes before it; zero elsewhere.
 _CLOSED: Final[int] = getattr(select, "POLLRDHUP", 0)
@@ -250,7 +252,11 @@ class Registry:
         """Log something that a client caused, unless clients have caused too much of late."""
         self._log_lines_left -= 1
         if self._log_lines_left >= 0:
-            getattr(_log, level)(event, **values)
+            told = {
+                name: shortened(value, _TEXT_MAX) if isinstance(value, str) else value
+                for name, value in values.items()
+            }
+            getattr(_log, level)(event, **told)
 
     def _renew_log_budget(self) -> None:
         if self._log_lines_left < 0:

@@ -48,6 +48,9 @@ __all__ = ["Admitted", "Authentication", "Failure", "Outcome", "Reply", "SaslTer
 #: How long a client has to wait, as with Kafka, before it may authenticate once more.
 _REAUTHENTICATION_MS: Final = 1000
 
+#: How much a client is told of why it is refused, as that may quote it.
+_TOLD_MAX: Final = 1_000
+
 MakeConversation = Callable[[], Conversation]
 
 
@@ -291,6 +294,8 @@ class Authentication:
         return Reply(reply.message, Failure(str(error), user=error.user, mechanism=self._mechanism))
 
     def _accept(self, accepted: Accepted, now_ms: int) -> Reply | Failure:
+        if not accepted.principal.can_be_stored:
+            return self._refuse(LoginRefusedError("its name is too long, or no text"))
         if self._former is not None and accepted.principal != self._former[0]:
             former, now = (
                 f"{each.kind}.{each.name}" for each in (self._former[0], accepted.principal)
@@ -322,6 +327,7 @@ class Authentication:
                 f"Authentication failed during {which} due to invalid credentials with SASL"
                 f" mechanism {self._mechanism}"
             )
+        told = told[:_TOLD_MAX].encode(errors="replace").decode()
         message = SaslAuthenticateResponse(
             error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=told, auth_bytes=b""
         )

@@ -91,6 +91,8 @@ class _Entry(NamedTuple):
     host: str
     operation: Operation
     permission: Permission
+    #: The host as the ACL has it: another ACL may have the same one in other words.
+    written: str
 
 
 #: The entries of a pattern, by principal.
@@ -119,6 +121,11 @@ class Acls:
 
     def __len__(self) -> int:
         return len(self._all)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Acls) and self._all.keys() == other._all.keys()
+
+    __hash__ = None  # type: ignore[assignment]  # they change
 
     def __iter__(self) -> Iterator[Acl]:
         return iter(self._all)
@@ -176,7 +183,8 @@ class Acls:
 
 
 def _entry_of(acl: Acl) -> _Entry:
-    return _Entry(canonical_address(acl.host) or acl.host, acl.operation, acl.permission)
+    host = canonical_address(acl.host) or acl.host
+    return _Entry(host, acl.operation, acl.permission, acl.host)
 
 
 @final
@@ -190,9 +198,9 @@ class Authorizer:
         self.acls = Acls()
         self._decided: dict[tuple[Principal, str, Operation, ResourceType, str], bool] = {}
 
-    def replace(self, acls: Iterable[Acl]) -> None:
-        """Go by these ACLs from now on."""
-        self.acls = Acls(acls)
+    def go_by(self, acls: Acls) -> None:
+        """Go by these ACLs from now on; `add` and `discard` change them."""
+        self.acls = acls
         self._decided.clear()
 
     def add(self, acl: Acl) -> None:

@@ -24,8 +24,8 @@ _NAMES: Final = {
     "0.9.2342.19200300.100.1.1": "UID",
     "0.9.2342.19200300.100.1.25": "DC",
 }
-#: The tags of ASN.1's texts: UTF8, Printable, T61, IA5, General, Universal and BMP.
-_TEXTS: Final = frozenset({0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1C, 0x1E})
+#: The tags of ASN.1's texts that Java shows as such: UTF8, Printable, T61, IA5, General and BMP.
+_TEXTS: Final = frozenset({0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1E})
 _VERSION: Final = 0xA0
 #: Serial number, algorithm, issuer and validity stand before the subject.
 _BEFORE_SUBJECT: Final = 4

@@ -11,6 +11,9 @@ USER_KIND: Final = "User"
 #: Of the other nodes on the same store, who may do everything.
 NODE_KIND: Final = "Node"
 
+#: Groups are stored with whom they belong to, as a text of Kafka's protocol.
+_BYTES_MAX: Final = 32_767
+
 
 @dataclass(frozen=True, slots=True)
 class Principal:
@@ -31,6 +34,14 @@ class Principal:
     def is_node(self) -> bool:
         """Whether it is another node on the same store."""
         return self.kind == NODE_KIND
+
+    @property
+    def can_be_stored(self) -> bool:
+        """Whether its name, which others have chosen, fits into what is stored of its groups."""
+        try:
+            return len(str(self).encode()) <= _BYTES_MAX
+        except UnicodeEncodeError:
+            return False
 
     def __str__(self) -> str:
         return f"{self.kind}:{self.name}"

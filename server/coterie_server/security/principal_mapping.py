@@ -16,11 +16,11 @@ _RULE: Final = re.compile(
     r"\s*(?:(?P<default>DEFAULT)"
     r"|RULE:(?P<pattern>(?:\\.|[^\\/])*)/(?P<replacement>(?:\\.|[^\\/])*)/(?P<case>[LU]?)"
     r"|)\s*(?:,|\Z)",
-    re.DOTALL,
+    re.DOTALL | re.ASCII,
 )
 #: An escaped character, a group by its number, or one by its name.
 _REFERENCE: Final = re.compile(
-    r"\\(?P<plain>.)|\$(?P<number>[0-9]+)|\$\{(?P<name>\w+)\}", re.DOTALL
+    r"\\(?P<plain>.)|\$(?P<number>[0-9]+)|\$\{(?P<name>\w+)\}", re.DOTALL | re.ASCII
 )
 _NAMED_GROUP: Final = re.compile(r"\(\?<(?![=!])")
 

@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from coterie_protocol.exceptions import CoterieError
+from coterie_server.security.java_text import trimmed
 from coterie_server.security.sasl.oauthbearer import ShownToken, TokenRefusedError
 
 __all__ = ["KeysError", "TokenRules", "VerifyingKey", "read_keys", "verified"]
@@ -51,6 +52,7 @@ _UNREADABLE: Final = (
     TypeError,
     LookupError,
     AttributeError,
+    RecursionError,
     UnsupportedAlgorithm,
     jwt.PyJWTError,
 )
@@ -161,9 +163,9 @@ def verified(
         raise TokenRefusedError("it is for another audience")
     _check_scopes(claims.get(rules.scope_claim), rules)
     name = claims.get(rules.name_claim)
-    if not isinstance(name, str) or not name.strip():
+    if not isinstance(name, str) or not trimmed(name):
         raise TokenRefusedError(f"it has no claim {rules.name_claim!r} with a name")
-    return ShownToken(name.strip(), expires_ms - date_ms)
+    return ShownToken(trimmed(name), expires_ms - date_ms)
 
 
 def _claims(token: str, keys: Sequence[VerifyingKey]) -> dict[str, Any]:
@@ -218,6 +220,6 @@ def _texts(value: object) -> Collection[str]:
 def _check_scopes(value: object, rules: TokenRules) -> None:
     """As Kafka does: no scope may be empty, or be there twice."""
     scopes = value if isinstance(value, list) else [value] if isinstance(value, str) else []
-    texts = [each.strip() for each in scopes if isinstance(each, str)]
+    texts = [trimmed(each) for each in scopes if isinstance(each, str)]
     if len(texts) < len(scopes) or not all(texts) or len(set(texts)) < len(texts):
         raise TokenRefusedError(f"its claim {rules.scope_claim!r} is malformed")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, final
 
 from coterie_server.log.logger import get_logger
-from coterie_server.security.authorizer import Authorizer
+from coterie_server.security.authorizer import Acls, Authorizer
 from coterie_server.security.records import AclRecord, CredentialRecord
 
 if TYPE_CHECKING:
@@ -46,18 +46,25 @@ class Access:
         return self._credentials.values()
 
     def read(self, rights: Rights) -> None:
-        """Go by what is stored."""
+        """Go by what is stored; the catalogue changes these rights before that is durable."""
+        if self.authorizer is not None:
+            self.authorizer.go_by(Acls(rights.acls))
+        self._read_credentials(rights)
+
+    def follow(self, rights: Rights) -> None:
+        """Go by what another node has stored; nothing else changes these rights.
+
+        They are read again whenever topics have changed, and mostly are those that are known.
+        """
+        if self.authorizer is not None and self.authorizer.acls != rights.acls:
+            self.authorizer.go_by(rights.acls)
+        self._read_credentials(rights)
+
+    def _read_credentials(self, rights: Rights) -> None:
         if rights.credentials != self._credentials:
             self._credentials = {user: dict(kept) for user, kept in rights.credentials.items()}
             self.version += 1
-        if self.authorizer is not None and not self._is_up_to_date(self.authorizer, rights):
-            self.authorizer.replace(rights.acls)
         self.is_known = True
-
-    def _is_up_to_date(self, authorizer: Authorizer, rights: Rights) -> bool:
-        """Whether the ACLs are those that are known; the topics are read again and again."""
-        known = authorizer.acls
-        return len(known) == len(rights.acls) and all(acl in known for acl in rights.acls)
 
     def apply(self, records: Iterable[Record]) -> int:
         """Go by changes that are durable, and log them; return how many there were."""

@@ -8,19 +8,21 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, final
 
 from coterie_protocol import messages as m
+from coterie_protocol.error_codes import ErrorCode
 from coterie_server.log.audit import AuditLog
 from coterie_server.log.logger import get_logger
-from coterie_server.security.acls import Operation, ResourceType
+from coterie_server.security.acls import CLUSTER_NAME, Operation, ResourceType
 from coterie_server.security.screening import (
     FREE,
     LOOK_AGAIN,
     PASS,
     Asking,
     Narrowed,
+    Refusal,
     Refused,
     screen,
 )
-from coterie_server.serving.failures import CHANGES
+from coterie_server.serving.failures import CHANGES, failure
 from coterie_server.storage import StoreError
 from coterie_server.turns import Unfinished
 
@@ -31,15 +33,16 @@ if TYPE_CHECKING:
     from coterie_server.net import Exchange
     from coterie_server.net.fast_path import Sender
     from coterie_server.security.authorizer import Authorizer
-    from coterie_server.security.screening import Refusal, Verdict
+    from coterie_server.security.screening import Verdict
     from coterie_server.serving.access import Access
     from coterie_server.serving.catalogue_shard import CatalogueShard
     from coterie_server.serving.clock import Clock
+    from coterie_server.serving.cluster import Cluster
     from coterie_server.serving.topic_copy import TopicCopy
     from coterie_server.topics import Catalogue, TopicConfig
     from coterie_server.turns import Making, Turns
 
-__all__ = ["AccessControl", "KnownTopics"]
+__all__ = ["AccessControl", "KeptRights", "KnownTopics"]
 
 _log = get_logger(__name__)
 
@@ -53,6 +56,43 @@ _CHANGES_OF_RIGHTS: Final = (
     m.CreateAclsRequest,
     m.DeleteAclsRequest,
 )
+
+
+#: What clients of a node without ACLs must not do to nodes that have them.
+_ON_RIGHTS: Final = (*_CHANGES_OF_RIGHTS, m.DescribeUserScramCredentialsRequest)
+
+
+@final
+class KeptRights:
+    """Keeps the rights and passwords that other nodes go by from the clients of one that does not.
+
+    It lets its clients do everything, and the other nodes take it at its word.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._audit = AuditLog()
+
+    def kept(self, routes: Mapping[type[Any], Route]) -> dict[type[Any], Route]:
+        """The routes, of which clients can't take some while there are nodes with ACLs."""
+        return {
+            kind: self._kept(route) if kind in _ON_RIGHTS else route
+            for kind, route in routes.items()
+        }
+
+    def _kept(self, route: Route) -> Route:
+        refusal = Refusal(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME)
+        error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+        def handle(exchange: Exchange) -> None:
+            if exchange.principal.is_node or not self._cluster.others_go_by_acls:
+                route(exchange)
+                return
+            who, message = exchange.principal, exchange.message
+            self._audit.refused(who, exchange.host, message, refusal, exchange.received_ms)
+            exchange.reply(failure(message, exchange.version, error))
+
+        return handle
 
 
 class KnownTopics:

@@ -16,9 +16,10 @@ from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import TopicChanged
 from coterie_server.net import Exchange
+from coterie_server.only_told import to_be_made
 from coterie_server.serving.cluster import CATALOGUE_SHARD, TopicsVersion
 from coterie_server.serving.context import NodeContext
-from coterie_server.serving.failures import CHANGES, failure
+from coterie_server.serving.failures import ABOUT_RIGHTS, CHANGES, failure
 from coterie_server.serving.parked_fetches import ParkedFetches
 from coterie_server.serving.shard import ServedShard
 from coterie_server.serving.topic_counts import in_turn
@@ -26,7 +27,15 @@ from coterie_server.storage import StoreError
 from coterie_server.topics import Catalogue, HangUp, Later, Record, from_stored, to_stored
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import (
+        Awaitable,
+        Callable,
+        Collection,
+        Iterable,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
 
     from coterie_protocol.journal import Event
     from coterie_server.security.records import Credentials
@@ -35,12 +44,22 @@ if TYPE_CHECKING:
     from coterie_server.step import Outcome
     from coterie_server.storage import KeptRecord
     from coterie_server.topics import PartitionEnds
+    from coterie_server.topics.work import Work
 
 __all__ = ["CATALOGUE_SHARD", "CatalogueShard"]
 
 #: How long a deletion waits at most for the groups to forget, whatever its client allows.
 _DELETION_MIN_S: Final = 1.0
 _DELETION_MAX_S: Final = 30.0
+
+
+#: Requests of which one is taken after the other.
+_ABOUT_RIGHTS: Final = (
+    *ABOUT_RIGHTS,
+    m.AlterUserScramCredentialsRequest,
+    m.CreateAclsRequest,
+    m.DeleteAclsRequest,
+)
 
 
 async def _no_groups() -> None:
@@ -97,7 +116,7 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
         self._deletions: set[_Deletion] = set()
         #: Requests that were being carried out when the catalogue's life ended.
         self._in_doubt: set[Exchange] = set()
-        #: Requests that may make topics anew that are being deleted.
+        #: Requests that may make topics anew that are being deleted, or have to wait for others.
         self._behind: dict[Exchange, None] = {}
 
     @property
@@ -193,17 +212,37 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
             self.run(lambda now_ms: catalogue.ensure_users(users, self._clock.date_of(now_ms)))
         if catalogue is None or not await self.until_durable():
             raise StoreError("the first users can't be stored; the log says why")
-        self._access.read(catalogue.rights)
-        self._changes += 1
-        self._on_rights_change()
 
     def _take(self, request: Exchange) -> None:
-        if self._deletions and self._is_being_deleted(_named(request.message)):
+        if self._must_wait(request.message):
             self._behind[request] = None
             request.when_gone(self._leave)
             return
         self._open[request] = request
         self.run(self._handle, request)
+        if isinstance(request.message, _ABOUT_RIGHTS):
+            self._finish_in_turns()
+
+    def _finish_in_turns(self) -> None:
+        catalogue = self.core
+        if catalogue is not None and catalogue.unfinished is not None:
+            self._turns.do(self._go_on(catalogue, catalogue.unfinished))
+
+    def _must_wait(self, message: Any) -> bool:  # noqa: ANN401  # any request
+        """Whether it may make topics that are being deleted, or is about rights being changed."""
+        if self._deletions and self._is_being_deleted(_named(message)):
+            return True
+        is_at_work = self.core is not None and self.core.unfinished is not None
+        return is_at_work and isinstance(message, _ABOUT_RIGHTS)
+
+    def _go_on(self, catalogue: Catalogue, work: Work) -> Iterator[None]:
+        """Take the further steps of a request, one in each turn."""
+        while self.core is catalogue and not work.is_over:
+            self.run(lambda now_ms: work.go_on(self._clock.date_of(now_ms)))
+            yield
+        if self.core is catalogue:
+            catalogue.unfinished = None
+            self._take_up_behind()
 
     def _handle(self, request: Exchange, now_ms: int) -> Outcome[Record]:
         if self.core is None:
@@ -212,6 +251,11 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
         if outcome.events:
             self._begin_deletion(outcome)
         return outcome
+
+    def _release(self, outcome: Outcome[Record], now_ms: int) -> None:
+        super()._release(outcome, now_ms)
+        if outcome.records and not (outcome.replies or outcome.events) and self._queue is not None:
+            self._queue.when_durable(self._send, outcome, self._clock.date_of(now_ms))
 
     def _put(self, queue: DurableQueue, records: list[Record]) -> None:
         queue.put([to_stored(record) for record in records])
@@ -295,6 +339,9 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
 
     def _end(self, deletion: _Deletion) -> None:
         self._deletions.discard(deletion)
+        self._take_up_behind()
+
+    def _take_up_behind(self) -> None:
         for waiting in self._take_behind():
             self.handle(waiting)
 
@@ -321,9 +368,9 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
 
 def _named(message: Any) -> set[str]:  # noqa: ANN401  # any request
     """The topics that a request may bring into being."""
-    if isinstance(message, m.CreateTopicsRequest | m.MetadataRequest):
-        return {topic.name for topic in message.topics or () if topic.name is not None}
-    return set()
+    if isinstance(message, m.CreateTopicsRequest):
+        return {topic.name for topic in message.topics}
+    return set(to_be_made(message)) if isinstance(message, m.MetadataRequest) else set()
 
 
 def _timed_out(message: Any) -> m.DeleteTopicsResponse:  # noqa: ANN401  # an answer is any

@@ -74,9 +74,10 @@ class Clock:
     arrived meanwhile has been read.
 
     **The date**, `date_of` and `date_ms`, is what is written down: in the journal, with offsets
-    and topics, in leases.  It follows the system's clock, forward at once and back by running at
-    half its speed until the system's clock has caught up, so it never goes back either.  A step of
-    the system's clock does nothing to running time.
+    and topics, in leases.  It never stands still, or the journals of several nodes would tell of
+    things in an order in which they did not happen.  It follows the system's clock, forward at once
+    and back by running at half its speed until the system's clock has caught up, so it never goes
+    back either.  A step of the system's clock does nothing to running time.
     """
 
     __slots__ = (
@@ -126,14 +127,15 @@ class Clock:
 
         It is exact for the present.  Pauses and steps between a past moment and now shift it.
         """
-        since_ms = now_ms - self._base_ms
-        if self._is_slow and since_ms > 0:
-            since_ms //= _SLOWER_BY
-        return self._date_ms + since_ms
+        return self.date_ms() - (self.now_ms() - now_ms)
 
     def date_ms(self) -> int:
         """The present date."""
-        return self.date_of(self.now_ms())
+        return self._date_after((self._elapsed_ns() - self._ticked_ns) // _MS)
+
+    def _date_after(self, stretch_ms: int) -> int:
+        """The date so long after the last tick."""
+        return self._date_ms + (stretch_ms // _SLOWER_BY if self._is_slow else stretch_ms)
 
     def start(self) -> None:
         """Let running time begin."""
@@ -151,7 +153,7 @@ class Clock:
         paused_ms = stretch_ms - counted_ms if is_late else 0
         stepped_ms = wall_ms - self._wall_ms - stretch_ms
 
-        self._set_date(self.date_of(self._base_ms + counted_ms), wall_ms)
+        self._set_date(self._date_after(stretch_ms), wall_ms)
         self._base_ms += counted_ms
         self._shown_ms = self._base_ms
         self._ticked_ns += stretch_ms * _MS

@@ -11,6 +11,7 @@ from coterie_server.storage import Fence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from coterie_server.storage import Survey
 
@@ -56,6 +57,10 @@ class NodeNote:
     #: What its first listener wants of other nodes: TLS, and a proof that they are nodes.
     has_tls: bool = False
     wants_proof: bool = False
+    #: Whether the topics and users that it begins with are stored, if it has the catalogue.
+    has_begun: bool = True
+    #: Whether it goes by ACLs.
+    has_authorizer: bool = False
 
     def to_bytes(self) -> bytes:
         """Write it down."""
@@ -81,6 +86,8 @@ class NodeNote:
                 is_settled=bool(found["is_settled"]),
                 has_tls=bool(found.get("has_tls")),
                 wants_proof=bool(found.get("wants_proof")),
+                has_begun=bool(found.get("has_begun", True)),
+                has_authorizer=bool(found.get("has_authorizer")),
                 is_leaving=bool(found.get("is_leaving", False)),
                 made=TopicsVersion(*map(int, found["made"])),
                 seen=TopicsVersion(*map(int, found["seen"])),
@@ -123,17 +130,22 @@ class Neighbour(NamedTuple):
 class Cluster:
     """Who is there, and who has which shard, when the store was last looked at."""
 
-    def __init__(self, me: str) -> None:
+    def __init__(self, me: str, lease_s: float = 0.0) -> None:
         self._me = me
+        self._lease_s = lease_s
         #: What each node that is there says of itself, by its owner's name.
         self.notes: Mapping[str, NodeNote] = {}
         #: The other nodes that are there, by their ids.
         self.others: Sequence[NodeNote] = ()
+        #: The other nodes that clients are told of, by their ids.
+        self.listed: Sequence[NodeNote] = ()
+        #: When each node was seen last, and what it said.
+        self._seen: dict[str, tuple[float, NodeNote]] = {}
         #: Who has each shard, as far as leases are valid.
         self.owners: Mapping[int, str] = {}
         self._fences: Mapping[int, Fence] = {}
 
-    def look(self, survey: Survey, mine: Iterable[int]) -> None:
+    def look(self, survey: Survey, mine: Iterable[int], now_s: float) -> None:
         """Take in what was seen, and which shards are this node's."""
         notes: dict[str, NodeNote] = {}
         for entry in survey.nodes:
@@ -145,9 +157,31 @@ class Cluster:
         self.notes = notes
         found = (note for owner, note in notes.items() if owner != self._me)
         self.others = sorted(found, key=lambda note: note.node_id)
+        self._list({entry.owner for entry in survey.nodes}, now_s)
         seen = {lease.shard: lease.owner for lease in survey.leases if lease.is_valid}
         self.owners = seen | dict.fromkeys(mine, self._me)
         self._fences = {lease.shard: lease.fence for lease in survey.leases}
+
+    def _list(self, known: AbstractSet[str], now_s: float) -> None:
+        """Have clients told of the nodes that are there, and of those that may come back at once.
+
+        A store that was away lets the leases of all nodes run out together.  A client that is told
+        of one node alone, as it is the first to renew, has none left when that one stops; Java's
+        then forgets its topics, and its group rebalances.
+        """
+        self._seen |= {owner: (now_s, note) for owner, note in self.notes.items()}
+        self._seen = {
+            owner: (seen_s, note)
+            for owner, (seen_s, note) in self._seen.items()
+            if owner in known and now_s - seen_s <= self._lease_s
+        }
+        found = (note for owner, (_, note) in self._seen.items() if owner != self._me)
+        self.listed = sorted(found, key=lambda note: note.node_id)
+
+    @property
+    def others_go_by_acls(self) -> bool:
+        """Whether another node on the store checks rights, whatever this one does."""
+        return any(note.has_authorizer for note in self.others)
 
     def is_mine(self, shard: int) -> bool:
         """Whether this node has a shard."""
@@ -198,7 +232,7 @@ class Directory:
 
     def reached_by(self, request: Caller) -> list[Neighbour]:
         """All nodes, in the order of their ids."""
-        found = [self._seen_by(request, note) for note in self.cluster.others]
+        found = [self._seen_by(request, note) for note in self.cluster.listed]
         return sorted([Neighbour(self._node_id, request.advertised), *found])
 
     def coordinator(self, shard: int, request: Caller) -> Neighbour | None:

@@ -33,7 +33,7 @@ class DurableQueue:
     While one append is under way the next one gathers, so that a slow disk makes appends larger
     and not more numerous.  An action with nothing before it runs at once.  After a failure, or
     once `end` was called, nothing more is appended and nothing that waited runs any more;
-    `on_failure` is told of a failure, once.
+    `on_failure` is told of a failure before that, once.
     """
 
     def __init__(
@@ -116,5 +116,7 @@ class DurableQueue:
     def _fail(self, error: Exception) -> None:
         if self._meter is not None:
             self._meter.store_failed()
+        if self._has_ended:
+            return  # the shard may have begun a new life, which this must not reach
         self.end()
         self._on_failure(error)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
-from coterie_server.error_answers import error_answer, has_error_answer
+from coterie_server.error_answers import error_answer, has_error_answer, no_offsets
 
 __all__ = ["ABOUT_RIGHTS", "CHANGES", "failure", "refusal"]
 
@@ -34,7 +35,24 @@ def failure(message: object, version: int, error: ErrorCode) -> Any:  # noqa: AN
     is_loading = error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     if is_loading and isinstance(message, m.HeartbeatRequest):
         return m.HeartbeatResponse(error_code=ErrorCode.NONE)
-    return error_answer(message, version, error)
+    answer = error_answer(message, version, error)
+    if isinstance(message, m.OffsetFetchRequest) and not answer.groups and not answer.topics:
+        return replace(answer, topics=_offsets_elsewhere(message, error))
+    return answer
+
+
+def _offsets_elsewhere(
+    message: m.OffsetFetchRequest, error: ErrorCode
+) -> tuple[m.OffsetFetchResponseTopic, ...]:
+    """The partitions asked for, each with an error that has every client ask again.
+
+    Kafka gives none beside the error of the whole request.  Some clients, aiokafka among them, look
+    for errors at the partitions alone: of an empty list they make that nothing was ever committed,
+    and begin at the first record or skip to the last.
+    """
+    is_loading = error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    told = error if is_loading else ErrorCode.NOT_COORDINATOR
+    return tuple(no_offsets(topic, told) for topic in message.topics or ())
 
 
 def refusal(message: object, version: int, trouble: ErrorCode) -> Any | None:  # noqa: ANN401  # as above

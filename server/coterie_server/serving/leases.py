@@ -21,6 +21,7 @@ from coterie_server.log.logger import get_logger
 from coterie_server.serving.claims import Claims
 from coterie_server.serving.clock import Soon
 from coterie_server.serving.lease_trust import LeaseTrust
+from coterie_server.serving.patience import Patience
 from coterie_server.serving.shares import Move, Scene, next_move
 from coterie_server.storage import StoreError
 
@@ -92,7 +93,7 @@ class LeaseKeeper:
         #: Whether the store was looked at while shards were being claimed and given.
         self._is_to_move_again = False
         self._joined_s = -math.inf
-        self._renewed_s = -math.inf
+        self._patience = Patience(self._renew_every_s)
         #: Why the leases can't be renewed; empty if they can.
         self.trouble = ""
 
@@ -163,7 +164,7 @@ class LeaseKeeper:
                 while True:
                     survey = await self._store.survey()
                     # So that clients are told at once where their groups have gone.
-                    self._cluster.look(survey, self._leases)
+                    self._cluster.look(survey, self._leases, self._trust.now_s())
                     if self._cluster.owners.keys() >= set(shards):
                         return True
                     await asyncio.sleep(_LOOK_IF_TAKEN_S)
@@ -238,7 +239,7 @@ class LeaseKeeper:
         while True:
             await self._woken_within(wait_s)
             try:
-                since_s = self._trust.now_s() - self._renewed_s
+                since_s = self._trust.now_s() - self._patience.renewed_s
                 if self._has_news or since_s + wait_s > self._renew_every_s:
                     await self._renew()
                 await self._look()
@@ -272,7 +273,7 @@ class LeaseKeeper:
         lost = sorted(lease.shard for lease in before if lease.shard not in self._leases)
         if lost:
             _log.error("shards are lost to other nodes", count=len(lost), shards=lost)
-        self._renewed_s = asked_s
+        self._patience.renewed(asked_s, self._trust.now_s())
         # A claim whose answer came meanwhile may have been asked for long before.
         self._trust.extend(min((asked_s, *self._claimed_s.values())), self._ttl_ms)
         if self.trouble:
@@ -316,7 +317,7 @@ class LeaseKeeper:
         survey = await self._answer_to(self._store.survey())
         if self._claims.in_doubt:
             await self._answer_to(self._claims.give_back(survey, self._leases))
-        self._cluster.look(survey, self._leases)
+        self._cluster.look(survey, self._leases, self._trust.now_s())
         unsure = self._claims.unsure  # they may be ours by now, and were another's
         self._owners |= {
             each.shard: each.owner for each in survey.leases if each.shard not in unsure
@@ -337,8 +338,9 @@ class LeaseKeeper:
 
     def _next_move(self, apart_from: set[int] | None = None) -> Move:
         """What to do next; leases on these shards don't count."""
-        notes, owners = self._cluster.notes, self._cluster.owners
-        expected = self._companions if self._is_new(self._trust.now_s()) else ()
+        notes, now_s = self._cluster.notes, self._trust.now_s()
+        alone = self._patience.left_alone(self._expired, self._owners, now_s)
+        expected = self._companions if self._is_new(now_s) else ()
         scene = Scene(
             shards=self._shards,
             me=self._owner,
@@ -347,7 +349,7 @@ class LeaseKeeper:
             # their shards from each other would never end.
             others={
                 shard: owner
-                for shard, owner in owners.items()
+                for shard, owner in {**alone, **self._cluster.owners}.items()
                 if shard not in self._leases and shard not in (apart_from or ())
             },
             present={self._owner, *self._takers(), *expected},

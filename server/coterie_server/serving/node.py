@@ -81,15 +81,15 @@ class Node:
         self._make_catalogue = make_catalogue
         #: How other nodes are asked.
         self.ask: AskNode = ask_node
-        self._ticker = Ticker(clock, observe)
-        self._alarm = Alarm(clock, self._fire)
+        self._ticker, self._alarm = Ticker(clock, observe), Alarm(clock, self._fire)
         #: How many partitions each topic has.
         self.topics = TopicCounts()
         self._shard_count = options.shards
         #: The shards of groups, by number, this node's and others'.
         self.shards: list[GroupShard] = []
         self._router: Router | None = None
-        self.node_id, self.cluster = options.node_id, Cluster(options.owner)
+        self.node_id = options.node_id
+        self.cluster = Cluster(options.owner, options.lease_ms / 1000)
         self._addresses = dict(options.addresses) or {"": options.address}
         self._directory = Directory(self.cluster, options.node_id, self._addresses)
         self._trust = LeaseTrust(clock.elapsed_s)
@@ -139,7 +139,7 @@ class Node:
                 await shard.load()
         if self._options.accept_loss:
             await self._accept_loss()
-        await service.begin_with(topics or {}, users or {})
+        await service.beginning.begin(topics or {}, users or {})
         self._clock.start()
 
     async def _accept_loss(self) -> None:
@@ -214,9 +214,8 @@ class Node:
     def note(self, *, is_settled: bool, is_leaving: bool = False) -> bytes:
         """What the node tells the others."""
         service, tls = self._serving.topics, self._options.http_tls
-        recovered = {
-            each.shard: fence for each in self.shards if (fence := each.recovered_under) is not None
-        }
+        fences = ((each.shard, each.recovered_under) for each in self.shards)
+        recovered = {shard: fence for shard, fence in fences if fence is not None}
         return NodeNote(
             self._options.node_id,
             self._addresses,
@@ -229,6 +228,8 @@ class Node:
             "" if tls is None else tls.fingerprint,
             self._options.has_tls,
             self._options.wants_proof,
+            service.beginning.is_over,
+            self._options.access.authorizer is not None,
         ).to_bytes()
 
     def lost(self, shard: int) -> None:
@@ -392,7 +393,7 @@ class Node:
 
     async def ensure_topic(self, name: str, partitions: int) -> None:
         """Have a topic with so many partitions, or raise `TopicRefusal`."""
-        await self._serving.topics.ensure(name, partitions)
+        await self._serving.topics.beginning.ensure(name, partitions)
 
     async def force_rebalance(self, group_id: str) -> None:
         """Start one rebalance of a group of static members, or raise `Refusal`."""

@@ -84,11 +84,14 @@ class Asker:
     #: What all nodes on the store know; none if no node has to prove what it is.
     secret: bytes = field(default=b"", repr=False)
     tls: Callable[[], ssl.SSLContext] = unverified_tls
+    #: Whether it proves that even to nodes that let in everyone.
+    always_proves: bool = False
 
     @classmethod
-    def of(cls, node_id: int, secret: bytes, tls: ServerTls | None) -> Self:
+    def of(cls, node_id: int, secret: bytes, tls: ServerTls | None, *, always_proves: bool) -> Self:
         """A node that shows its own certificate, if it has one."""
-        return cls(node_id, secret, unverified_tls if tls is None else tls.as_client)
+        context = unverified_tls if tls is None else tls.as_client
+        return cls(node_id, secret, context, always_proves)
 
     async def __call__(self, node: NodeNote, api: ApiKey, message: Any, version: int) -> Any:  # noqa: ANN401
         """Ask a node by its first listener; there is little to ask, so each time it is dialled."""
@@ -101,7 +104,7 @@ class Asker:
                 )
                 link = _Link(reader, writer)
                 try:
-                    if node.wants_proof:
+                    if node.wants_proof or self.always_proves:
                         await self._prove(link)
                     was_sent = True
                     return await link.ask(api, message, version)

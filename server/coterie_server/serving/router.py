@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 from coterie_protocol import messages as m
 from coterie_server.net import Exchange
 from coterie_server.serving import discovery
+from coterie_server.serving.access_control import KeptRights
 from coterie_server.serving.client_quotas import describe_quotas
 from coterie_server.serving.context import call_soon
 from coterie_server.serving.fan_out import ask_all, divide
+from coterie_server.serving.unheard_topics import UnheardTopics
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,6 +44,7 @@ class Router:
         self._directory = directory
         self._http = http
         self._look_soon = look_soon
+        self._unheard = UnheardTopics(topics.copy, self._to_group)
         self.routes: dict[type[Any], Callable[[Exchange], None]] = {
             m.AlterUserScramCredentialsRequest: topics.handle,
             m.ApiVersionsRequest: self._tell_versions,
@@ -63,7 +66,7 @@ class Router:
             m.ListGroupsRequest: self._list_groups,
             m.ListOffsetsRequest: topics.handle,
             m.MetadataRequest: topics.handle,
-            m.OffsetCommitRequest: self._to_group,
+            m.OffsetCommitRequest: self._unheard.take,
             m.OffsetDeleteRequest: self._to_group,
             m.OffsetFetchRequest: lambda e: (
                 self._to_several(e) if e.message.groups else self._to_group(e)
@@ -75,11 +78,14 @@ class Router:
         }
         if access_control is not None:
             self.routes = access_control.controlled(self.routes)
+        else:
+            self.routes = KeptRights(directory.cluster).kept(self.routes)
 
     async def close(self) -> None:
         """Answer who waits, and end what is under way."""
         if self._access_control is not None:
             self._access_control.close()
+        self._unheard.close()
         await self.topics.close()
 
     def group_shard(self, group_id: str) -> GroupShard:

@@ -187,9 +187,8 @@ class ServedShard(ABC, Generic[C, R, Q]):
         if answer is not None:
             request.reply(answer)
         else:
-            request.close(
-                "the node is stopping" if self._is_closed else "topics can't be read just now"
-            )
+            why = "the node is stopping" if self._is_closed else "topics can't be read just now"
+            request.close(why)
 
     # -- steps ---------------------------------------------------------------------------------
 
@@ -220,7 +219,8 @@ class ServedShard(ABC, Generic[C, R, Q]):
         if outcome.records:
             self._put(queue, outcome.records)
         if outcome.replies or outcome.events:
-            queue.when_durable(self._send, outcome, self._clock.date_of(now_ms))
+            date_ms = self._clock.date_of(now_ms) if outcome.events else 0
+            queue.when_durable(self._send, outcome, date_ms)
 
     def _send(self, outcome: Outcome[R], date_ms: int) -> None:
         replies = [

@@ -53,7 +53,8 @@ class TopicCopy:
         self._ends = context.ends
         self._access = context.access
         self._make = make
-        self._counts = counts
+        #: How many partitions each topic has, as far as this node knows.
+        self.counts = counts
         self._own = own
         self._groups = groups
         #: The copy; None before the first reading.
@@ -65,6 +66,11 @@ class TopicCopy:
         #: The reading that has not begun yet.
         self._next: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def may_be_behind(self) -> bool:
+        """Whether another node may have told of topics that this one has not heard of."""
+        return not self._own.may_answer
 
     def close(self) -> None:
         """Read no more."""
@@ -102,12 +108,16 @@ class TopicCopy:
             return False
         # What it has changed itself since may be undone by now, and the rows as they were before.
         if stored != self._stored or self._lives != self._own.lives:
-            self._take_in(stored)
+            copy = self._make(self._ends)
+            rows = (from_stored(key, value) for key, value in stored)
+            for _ in copy.recover_in_turns(rows):
+                await asyncio.sleep(0)
+            if not self._own.may_answer and self._own.version != before:
+                return False
+            self._take_in(copy, stored)
         return True
 
-    def _take_in(self, stored: list[KeptRecord]) -> None:
-        copy = self._make(self._ends)
-        copy.recover(from_stored(key, value) for key, value in stored)
+    def _take_in(self, copy: Catalogue, stored: list[KeptRecord]) -> None:
         copy.only_tell()
         self.topics, self._stored, self._lives = copy, stored, self._own.lives
         if self._own.may_answer:
@@ -115,8 +125,8 @@ class TopicCopy:
                 None  # the node goes by its own, and by these only once they are read again
             )
             return
-        self._access.read(copy.rights)
-        changes = self._counts.read(copy.topics)
+        self._access.follow(copy.rights)
+        changes = self.counts.read(copy.topics)
         for change in changes:
             if change.change == "deleted":
                 self._ends.forget(change.topic)

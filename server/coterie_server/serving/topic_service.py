@@ -11,12 +11,14 @@ which change its groups know the topics, durably.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
 from coterie_server.log.logger import get_logger
+from coterie_server.only_told import to_be_made
 from coterie_server.serving.access_control import AccessControl, KnownTopics
+from coterie_server.serving.beginning import Beginning
 from coterie_server.serving.catalogue_shard import CatalogueShard
 from coterie_server.serving.cluster import CATALOGUE_SHARD, TopicsVersion
 from coterie_server.serving.failures import ABOUT_RIGHTS, CHANGES, failure
@@ -25,13 +27,12 @@ from coterie_server.serving.parked_fetches import ParkedFetches
 from coterie_server.serving.peers import PeerError
 from coterie_server.serving.topic_copy import TopicCopy
 from coterie_server.storage import StoreError
-from coterie_server.topics import HangUp, Later, TopicRefusal
+from coterie_server.topics import HangUp, Later
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Mapping
 
     from coterie_server.net import Exchange
-    from coterie_server.security.records import Credentials
     from coterie_server.serving.cluster import Directory
     from coterie_server.serving.context import NodeContext
     from coterie_server.serving.peers import AskNode
@@ -43,11 +44,6 @@ if TYPE_CHECKING:
 __all__ = ["TopicService"]
 
 _log = get_logger(__name__)
-
-
-#: How long other nodes are asked for a topic that this one needs to start: until one that died has
-#: lost its leases, at least.
-_PATIENCE_S: Final = 30.0
 
 
 class TopicService:
@@ -76,7 +72,7 @@ class TopicService:
             self._make_catalogue,
             counts=counts,
             on_change=self._changed,
-            on_rights_change=self._rights_changed,
+            on_rights_change=self._tell_others,
             until_told=self._until_all_told,
         )
         self.copy = TopicCopy(context, self._make_catalogue, counts, self.catalogue, groups)
@@ -85,6 +81,15 @@ class TopicService:
         self._looked = asyncio.Event()
         self._copying: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self.beginning = Beginning(
+            self.catalogue,
+            self.copy,
+            self._cluster,
+            self._others,
+            counts,
+            until_looked=self._until_looked,
+            announce=self._tell_others,
+        )
         #: Told when the others have to hear something new of this node.
         self.announce: Callable[[], None] = lambda: None
 
@@ -129,11 +134,10 @@ class TopicService:
     def _changed(self, changes: Mapping[str, str]) -> None:
         """Tell of topics that this node has changed, durably."""
         self._groups.topics_changed(changes)
-        if self._cluster.others:
-            self.announce()
+        self._tell_others()
 
-    def _rights_changed(self) -> None:
-        """Have the others read rights that this node has changed, durably."""
+    def _tell_others(self) -> None:
+        """Have the others hear of what has changed here, durably."""
         if self._cluster.others:
             self.announce()
 
@@ -167,6 +171,10 @@ class TopicService:
         if owner is not None and is_behind and (self._copying is None or self._copying.done()):
             self._copying = self._begin(self._copy_topics(owner.made))
 
+    async def _until_looked(self) -> None:
+        """Wait until the other nodes have been looked at once more."""
+        await self._looked.wait()
+
     async def close(self) -> None:
         """Answer who waits for records, and end what is under way."""
         self._parked.answer_all()
@@ -186,61 +194,6 @@ class TopicService:
             await work
         except Exception as error:  # noqa: BLE001  # whatever it is, it is tried again
             _log.warning("the topics can't be read", error=str(error) or repr(error))
-
-    async def ensure(self, name: str, partitions: int) -> None:
-        """Have a topic with so many partitions, or raise `TopicRefusal`."""
-        loop = asyncio.get_running_loop()
-        give_up_s = loop.time() + _PATIENCE_S
-        while True:
-            try:
-                await self._ensure(name, partitions)
-            except PeerError as error:
-                if loop.time() >= give_up_s:
-                    why = f"Topic '{name}' can't be created or extended: {error}."
-                    raise TopicRefusal("not_available", why) from error
-                await self._looked.wait()
-            else:
-                return
-
-    async def begin_with(self, topics: Mapping[str, int], users: Credentials) -> None:
-        """Have topics, or raise `TopicRefusal`, and users; who has the catalogue stores users."""
-        for name, partitions in topics.items():
-            await self.ensure(name, partitions)
-        if users:
-            await self._begin_with_users(users)
-
-    async def _begin_with_users(self, users: Credentials) -> None:
-        # Of nodes that start together, one gets the catalogue, maybe a moment later.
-        give_up_s = asyncio.get_running_loop().time() + _PATIENCE_S
-        while self.catalogue.core is None and self._cluster.owner_of(CATALOGUE_SHARD) is None:
-            if asyncio.get_running_loop().time() >= give_up_s:
-                raise StoreError("the first users can't be stored: no node has the topics")
-            await self._looked.wait()
-        if self.catalogue.core is not None:
-            await self.catalogue.ensure_users(users)
-
-    async def _ensure(self, name: str, partitions: int) -> None:
-        if self.catalogue.is_owned:
-            try:
-                await self.catalogue.ensure(name, partitions)
-            except StoreError as error:
-                if self.catalogue.failure:
-                    raise
-                raise PeerError("another node is taking the topics over") from error
-            return
-        owner = self._cluster.owner_of(CATALOGUE_SHARD)
-        if owner is None:
-            raise PeerError("no node has the topics just now")
-        known = self._counts.get(name, 0)
-        if known > partitions:
-            raise TopicRefusal("shrink", f"Topic '{name}' has {known} partitions and can't shrink.")
-        if known == partitions:
-            return
-        problem = await (self._others.extend if known else self._others.create)(name, partitions)
-        if problem:
-            raise TopicRefusal(
-                "refused", f"Topic '{name}' can't have {partitions} partitions: {problem}"
-            )
 
     def wake(self, topics: Collection[str]) -> None:
         """Tell all who wait for records of topics that they are not what they were."""
@@ -262,12 +215,12 @@ class TopicService:
         await self._groups.until_told()
         self.announce()
         while not self._groups.groups_know(version):
-            await self._looked.wait()
+            await self._until_looked()
 
     async def _until_former_deletions_end(self) -> None:
         """Wait until the groups know what a former owner of the catalogue has deleted."""
         while self.catalogue.is_owned and not self.catalogue.is_served:
-            await self._looked.wait()
+            await self._until_looked()
         await self._until_all_told()
 
     # -- requests ------------------------------------------------------------------------------
@@ -352,10 +305,9 @@ class TopicService:
 
     def _to_be_made(self, message: Any) -> list[str]:  # noqa: ANN401  # any request
         """The topics that Metadata asks for and that would be made for it."""
-        if not isinstance(message, m.MetadataRequest) or not message.allow_auto_topic_creation:
+        if not isinstance(message, m.MetadataRequest):
             return []
-        names = (topic.name for topic in message.topics or () if topic.name is not None)
-        return [name for name in dict.fromkeys(names) if name not in self._counts]
+        return [name for name in to_be_made(message) if name not in self._counts]
 
     async def _tell_topics(self, exchange: Exchange) -> None:
         """Tell no client less than any client was told before, by whichever node.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
+from coterie_server.security.acl_search import find_all
 from coterie_server.security.acls import (
     Acl,
     AclFilter,
@@ -18,6 +19,7 @@ from coterie_server.security.acls import (
     check_filter,
 )
 from coterie_server.security.records import AclRecord
+from coterie_server.topics.work import CHANGES_AT_ONCE
 from coterie_server.turns import Piece, begin, each
 
 if TYPE_CHECKING:
@@ -31,8 +33,10 @@ __all__ = ["create_acls", "delete_acls", "describe_acls"]
 
 #: Version 0 knows literal patterns alone, "*" among them.
 _PATTERNS_FROM: Final = 1
-#: How many ACLs one request may create or delete, as in Kafka.
+#: How many ACLs one request may delete, as in Kafka.
 _CHANGES_MAX: Final = 10_000
+#: How many ACLs it may be told of, as each filter is told of all that it matches.
+_TOLD_MAX: Final = 100_000
 
 _NO_AUTHORIZER: Final = "No Authorizer is configured."
 
@@ -98,10 +102,11 @@ def _filter_of(asked: m.DescribeAclsRequest | m.DeleteAclsFilter, version: int) 
 # -- creating ----------------------------------------------------------------------------------
 
 
-def create_acls(step: Step, request: Request) -> m.CreateAclsResponse:
+def create_acls(step: Step, request: Request) -> Making[m.CreateAclsResponse]:
     """Add ACLs, each for itself; those that are there already are fine."""
     message: m.CreateAclsRequest = request.message
-    return m.CreateAclsResponse(results=tuple(map(partial(_create, step), message.creations)))
+    results = yield from each(message.creations, partial(_create, step), Piece(CHANGES_AT_ONCE))
+    return m.CreateAclsResponse(results=results)
 
 
 def _create(step: Step, creation: m.AclCreation) -> m.AclCreationResult:
@@ -135,35 +140,56 @@ def _not_created(error: ErrorCode, text: str) -> m.AclCreationResult:
 # -- deleting ----------------------------------------------------------------------------------
 
 
-def delete_acls(step: Step, request: Request) -> m.DeleteAclsResponse:
+def delete_acls(step: Step, request: Request) -> Making[m.DeleteAclsResponse]:
     """Delete the ACLs that match filters; what matches two is told of both."""
     message: m.DeleteAclsRequest = request.message
-    version = request.version
-    found = [_find(step, _filter_of(asked, version)) for asked in message.filters]
-    doomed = {acl for acls in found if isinstance(acls, list) for acl in acls}
-    for acl in doomed:
-        step.change_rights(AclRecord(acl, is_there=False))
-    return m.DeleteAclsResponse(filter_results=tuple(map(_result_of, found)))
-
-
-def _find(step: Step, wanted: AclFilter) -> list[Acl] | tuple[ErrorCode, str]:
-    """What a filter matches, or why that can't be said."""
     if not step.config.has_authorizer:
-        return ErrorCode.SECURITY_DISABLED, _NO_AUTHORIZER
-    if (problem := check_filter(wanted)) is not None:
-        return ErrorCode.INVALID_REQUEST, problem
-    found = step.rights.acls.find(wanted)
-    if len(found) > _CHANGES_MAX:
+        return _none_deleted(message, ErrorCode.SECURITY_DISABLED, _NO_AUTHORIZER)
+    piece = Piece()
+    wanted = yield from each(message.filters, partial(_filter_of, version=request.version), piece)
+    problems = yield from each(wanted, check_filter, piece)
+    sound = [each for each, problem in zip(wanted, problems, strict=True) if problem is None]
+    found = yield from find_all(step.rights.acls, sound, _TOLD_MAX)
+    if found is None:
+        text = (
+            f"The filters match more than {_TOLD_MAX} acls, those of each counted: ask for fewer."
+        )
+        return _none_deleted(message, ErrorCode.POLICY_VIOLATION, text)
+    doomed: dict[Acl, None] = {}
+    for acls in found:
+        doomed.update(dict.fromkeys(acls))
+        if piece.is_whole(len(acls) + 1):
+            yield
+    if len(doomed) > _CHANGES_MAX:
         text = f"Cannot remove more than {_CHANGES_MAX} acls in a single delete operation."
-        return ErrorCode.POLICY_VIOLATION, text
-    return found
+        return _none_deleted(message, ErrorCode.POLICY_VIOLATION, text)
+    yield from each(doomed, partial(_delete, step), Piece(CHANGES_AT_ONCE))
+    told = iter(found)
+    results = []
+    for problem in problems:
+        matching = yield from each(next(told) if problem is None else (), _deleted, piece)
+        error = ErrorCode.NONE if problem is None else ErrorCode.INVALID_REQUEST
+        results.append(_result_of(error, problem, matching))
+        if piece.is_whole():
+            yield
+    return m.DeleteAclsResponse(filter_results=tuple(results))
 
 
-def _result_of(found: list[Acl] | tuple[ErrorCode, str]) -> m.DeleteAclsFilterResult:
-    if isinstance(found, tuple):
-        error, text = found
-        return m.DeleteAclsFilterResult(error_code=error, error_message=text, matching_acls=())
-    return m.DeleteAclsFilterResult(error_message=None, matching_acls=tuple(map(_deleted, found)))
+def _delete(step: Step, acl: Acl) -> None:
+    step.change_rights(AclRecord(acl, is_there=False))
+
+
+def _none_deleted(
+    message: m.DeleteAclsRequest, error: ErrorCode, text: str
+) -> m.DeleteAclsResponse:
+    result = _result_of(error, text)
+    return m.DeleteAclsResponse(filter_results=(result,) * len(message.filters))
+
+
+def _result_of(
+    error: ErrorCode, text: str | None, matching: tuple[m.DeleteAclsMatchingAcl, ...] = ()
+) -> m.DeleteAclsFilterResult:
+    return m.DeleteAclsFilterResult(error_code=error, error_message=text, matching_acls=matching)
 
 
 def _deleted(acl: Acl) -> m.DeleteAclsMatchingAcl:

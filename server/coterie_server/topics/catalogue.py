@@ -41,24 +41,24 @@ from coterie_server.topics.records import TopicRow
 from coterie_server.topics.step import Nodes, OneNode, Request, Step, TopicConfig, TopicIds
 from coterie_server.topics.topic_table import MetadataPartitions, TopicTable
 from coterie_server.topics.user_requests import alter_users, describe_users
+from coterie_server.topics.work import Work
+from coterie_server.turns import Piece
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from uuid import UUID
 
     from coterie_server.security.records import Credentials
     from coterie_server.step import Outcome
     from coterie_server.topics.records import Record, Row
+    from coterie_server.turns import Making
 
 __all__ = ["Catalogue", "TopicRefusal"]
 
 #: Each returns the response, or `Later` or `HangUp` in its place.
 _RULES: Final[dict[type[Any], Callable[[Step, Request], Any]]] = {
-    AlterUserScramCredentialsRequest: alter_users,
-    CreateAclsRequest: create_acls,
     CreatePartitionsRequest: create_partitions,
     CreateTopicsRequest: create_topics,
-    DeleteAclsRequest: delete_acls,
     DeleteTopicsRequest: delete_topics,
     DescribeAclsRequest: describe_acls,
     DescribeUserScramCredentialsRequest: describe_users,
@@ -67,6 +67,17 @@ _RULES: Final[dict[type[Any], Callable[[Step, Request], Any]]] = {
     MetadataRequest: metadata,
     ProduceRequest: produce,
 }
+
+#: Those of requests that may change very many rows.
+_IN_STEPS: Final[dict[type[Any], Callable[[Step, Request], Making[Any]]]] = {
+    AlterUserScramCredentialsRequest: alter_users,
+    CreateAclsRequest: create_acls,
+    DeleteAclsRequest: delete_acls,
+}
+
+
+#: How many rows are read in one turn of the event loop: one or two milliseconds.
+_ROWS_AT_ONCE: Final = 100
 
 
 class TopicRefusal(Refusal):
@@ -90,6 +101,8 @@ class Catalogue:
         #: The ACLs and users, to be shown and not to be changed.
         self.rights = Rights()
         self._metadata_partitions = MetadataPartitions()
+        #: A request about rights that takes further steps; until then, no other may be handled.
+        self.unfinished: Work | None = None
         #: The nodes that clients are told of.
         self.nodes: Nodes = nodes or OneNode(config.node_id)
 
@@ -115,21 +128,34 @@ class Catalogue:
 
     def recover(self, rows: Iterable[Row]) -> None:
         """Forget everything and take up where the stored rows leave off."""
+        for _ in self.recover_in_turns(rows):
+            pass
+
+    def recover_in_turns(self, rows: Iterable[Row]) -> Iterator[None]:
+        """The same, in pieces."""
         self._table.clear()
         self.rights.clear()
+        piece = Piece(_ROWS_AT_ONCE)
         for row in rows:
             if isinstance(row, TopicRow):
                 self._table.apply(row)
             else:
                 self.rights.apply(row)
+            if piece.is_whole():
+                yield
 
     def only_tell(self) -> None:
         """Make no topics from now on because a client asks for them in Metadata."""
         self._config = replace(self._config, auto_create=False)
 
     def handle(self, request: Request, now_ms: int) -> Outcome[Record]:
-        """Take a request; its reply is in the outcome."""
+        """Take a request; its reply is in the outcome, unless the request is `unfinished`."""
         step = self._step(now_ms)
+        if (rule := _IN_STEPS.get(type(request.message))) is not None:
+            work = Work(step, request, rule(step, request))
+            outcome = work.go_on(now_ms)
+            self.unfinished = None if work.is_over else work
+            return outcome
         step.reply(request, _RULES[type(request.message)](step, request))
         return step.outcome
 

@@ -17,6 +17,7 @@ from coterie_protocol.messages import (
     MetadataResponseTopic,
 )
 from coterie_protocol.schema import NIL_UUID
+from coterie_server.only_told import to_be_made
 from coterie_server.topics.checks import (
     CLUSTER_METADATA,
     REQUEST_LIMIT,
@@ -139,7 +140,7 @@ def _find(
     if any(topic.topic_id != NIL_UUID for topic in asked):
         return _by_id(step, asked)
     names = dict.fromkeys(topic.name for topic in asked if topic.name is not None)
-    return _by_name(step, names, may_create=message.allow_auto_topic_creation)
+    return _by_name(step, names, to_be_made(message) if step.config.auto_create else ())
 
 
 def _is_malformed(version: int, asked: tuple[MetadataRequestTopic, ...]) -> bool:
@@ -183,13 +184,12 @@ def _by_id(step: Step, asked: tuple[MetadataRequestTopic, ...]) -> _Found:
 # -- by name -----------------------------------------------------------------------------------
 
 
-def _by_name(step: Step, names: Collection[str], *, may_create: bool) -> _Found:
-    missing = [name for name in names if name not in step.table.rows]
-    if may_create and step.config.auto_create:
-        problems = _create(step, missing)
-    else:
-        problems = {name: check_name(name) or _UNKNOWN for name in missing}
+def _by_name(step: Step, names: Collection[str], to_make: Collection[str]) -> _Found:
     rows = step.table.rows
+    problems = _create(step, [name for name in to_make if name not in rows])
+    for name in names:
+        if name not in rows and name not in problems:
+            problems[name] = check_name(name) or _UNKNOWN
     return [
         _Missing(problems[name].code, name) if name in problems else rows[name] for name in names
     ]

@@ -17,6 +17,7 @@ from coterie_server.security import (
     ScramMechanism,
 )
 from coterie_server.security.records import CredentialRecord
+from coterie_server.topics.work import CHANGES_AT_ONCE
 from coterie_server.turns import Piece, begin
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def _describe_one(
 # -- altering ----------------------------------------------------------------------------------
 
 
-def alter_users(step: Step, request: Request) -> m.AlterUserScramCredentialsResponse:
+def alter_users(step: Step, request: Request) -> Making[m.AlterUserScramCredentialsResponse]:
     """Set and delete what is kept of passwords; each user is changed once, or not at all."""
     message: m.AlterUserScramCredentialsRequest = request.message
     times = Counter(deletion.name for deletion in message.deletions)
@@ -103,12 +104,17 @@ def alter_users(step: Step, request: Request) -> m.AlterUserScramCredentialsResp
         name: _Problem(ErrorCode.DUPLICATE_RESOURCE, _TWICE) if number > 1 else None
         for name, number in times.items()
     }
+    piece = Piece(CHANGES_AT_ONCE)
     for deletion in message.deletions:
         if problems[deletion.name] is None:
             problems[deletion.name] = _delete(step, deletion)
+        if piece.is_whole():
+            yield
     for upsertion in message.upsertions:
         if problems[upsertion.name] is None:
             problems[upsertion.name] = _set(step, upsertion)
+        if piece.is_whole():
+            yield
     return m.AlterUserScramCredentialsResponse(
         results=tuple(_result(name, problem) for name, problem in problems.items())
     )

@@ -277,8 +277,8 @@ class _Worker:
             self._writer.write(stop_line(reason))
 
     def reload(self) -> None:
-        """Have it read its files again, unless it is just starting."""
-        if self._unanswered is not None and self._writer is not None:
+        """Have it read its files again; if it is just starting, once it has started."""
+        if self._writer is not None:
             self._writer.write(RELOAD)
 
     def kill(self) -> None:

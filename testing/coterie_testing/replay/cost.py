@@ -115,7 +115,7 @@ class _Account:
             case MemberReplaced():
                 owned = self._assigned.get(event.former_member, {})
                 self._stopped_ms += event.silent_ms * len(list(_each(owned)))
-            case MemberGone(how="session_expired"):
+            case MemberGone(how="session_expired" | "registration_expired"):
                 for partition in _each(event.owned or {}):
                     self._stopped_ms += event.silent_ms
                     self._orphans.setdefault(partition, ts_ms - event.silent_ms)

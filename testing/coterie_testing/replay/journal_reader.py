@@ -57,7 +57,7 @@ _AT_ONCE_MS: Final = 100
 #: The initial delay by default.
 _DELAY_MS: Final = Settings().group_initial_rebalance_delay_ms
 
-_SILENT: Final = frozenset({"session_expired", "join_expired"})
+_SILENT: Final = frozenset({"session_expired", "registration_expired", "join_expired"})
 _SLOW: Final = frozenset({"rebalance_expired", "sync_expired"})
 #: Ways to go that the journal only implies: a member left because its work took too long, and a
 #: crash of the coordinator forgot a member that was in no generation yet.

@@ -80,6 +80,16 @@ class FaultInjector:
         self._system.after(away_s, self._replace, worker)
         return f"{worker.name}, back in {away_s:g} s"
 
+    def _absent_worker(self, fault: Fault) -> str | None:
+        static = [each for each in self._system.running if each.options.instance is not None]
+        if not static:
+            return None
+        worker = static[fault.target % len(static)]
+        worker.kill()
+        away_s = worker.options.session_timeout + fault.seconds
+        self._system.after(away_s, self._replace, worker)
+        return f"{worker.name}, back in {away_s:g} s"
+
     def _replace(self, worker: Worker) -> None:
         """Start a process that is set up like another one, with its instance id."""
         if worker not in self._succeeded:

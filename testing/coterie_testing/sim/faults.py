@@ -12,6 +12,7 @@ __all__ = [
     "AT_A_GENERATION",
     "BY_PEOPLE",
     "KINDS",
+    "OF_ABSENCE",
     "OF_COORDINATORS",
     "PROFILES",
     "SWARMS",
@@ -95,6 +96,8 @@ class FaultOptions:
     part_coordinators: int = 0
     stop_database: int = 0
     promote_replica: int = 0
+    # A static member that comes back only after its session.
+    absent_worker: int = 0
     #: Whether faults may last longer than a session.
     long: bool = False
 
@@ -120,7 +123,12 @@ AMONG_SEVERAL: Final = (
     "promote_replica",
 )
 
-KINDS: Final = tuple(kind for kind in _ALL if kind not in (*AT_A_GENERATION, *AMONG_SEVERAL))
+#: Those of groups whose static members may be away for longer than a session.
+OF_ABSENCE: Final = ("absent_worker",)
+
+KINDS: Final = tuple(
+    kind for kind in _ALL if kind not in (*AT_A_GENERATION, *AMONG_SEVERAL, *OF_ABSENCE)
+)
 
 #: What people do: none of it makes a member late.
 BY_PEOPLE: Final = frozenset(KINDS[: KINDS.index("kill_worker")])

@@ -50,6 +50,9 @@ class _Scale:
     faults_s: tuple[float, ...] = (5.0, 15.0, 40.0)
 
 
+#: How many of the runs balance loads, if their assignor can.
+_WEIGHTED: Final = 0.3
+
 #: Small runs, for as many as possible in little time.
 _BRIEF: Final = _Scale((1, 2, 2, 3), (1, 3), (1,), (0,), (2.0, 5.0))
 
@@ -89,16 +92,22 @@ def run_from_seed(seed: int, profile: str, nodes: int = 1) -> Run:
     workers = chance.choice(scale.workers)
     assignor = chance.choice(list(ASSIGNORS))
     guard = chance.choice(("report", "report", "enforce"))
+    # From a source of its own, so that all else stays what it was for each seed.
+    registration_ms = random.Random(f"registration {seed}").choice((0, 0, 25_000))  # noqa: S311
+    if registration_ms and profile != "calm":
+        faults = replace(faults, absent_worker=3)
     options = SystemOptions(
         workers=workers,
         static=chance.choice((0, 0, workers, workers // 2)),
         topics={"jobs": chance.choice(scale.jobs), "more": chance.choice(scale.more)},
         assignor=assignor,
+        weighted=random.Random(f"weights {seed}").random() < _WEIGHTED,  # noqa: S311
         settings={
             "group_initial_rebalance_delay_ms": chance.choice(scale.delays_ms),
             # Only the guard can make up for a broken assignor.
             "group_ownership_guard": "enforce" if assignor == "broken" else guard,
             "group_static_expansion_timeout_ms": chance.choice((0, 0, 2000)),
+            "group_static_registration_timeout_ms": registration_ms,
         },
         faults_s=chance.choice(scale.faults_s),
         nodes=nodes,

@@ -16,6 +16,7 @@ from coterie_assignors import (
     RebalanceProtocol,
     RoundRobinAssignor,
     StickyAssignor,
+    Weights,
 )
 from coterie_client.admin import Admin
 from coterie_client.membership.events import Event as ClientEvent
@@ -35,7 +36,7 @@ from coterie_testing.virtual import (
     Scheduler,
 )
 
-__all__ = ["ASSIGNORS", "GROUP", "System", "SystemOptions"]
+__all__ = ["ASSIGNORS", "GROUP", "WEIGHTED", "System", "SystemOptions"]
 
 Ts = TypeVarTuple("Ts")
 
@@ -62,13 +63,22 @@ class _BrokenAssignor(RoundRobinAssignor):
         return Claim()
 
 
+#: Short, so that loads make partitions move often during a run.
+_WEIGHTS: Final = Weights(rest=4.0, smoothing=1.0, rebalance=True, refresh=9.0)
+
 #: The ways in which a group can share out its partitions.
-ASSIGNORS: Final[Mapping[str, Callable[[], Sequence[Assignor]]]] = {
+ASSIGNORS: Final[dict[str, Callable[[], Sequence[Assignor]]]] = {
     "cooperative-sticky": lambda: (CooperativeStickyAssignor(),),
     "range": lambda: (RangeAssignor(),),
     "sticky": lambda: (StickyAssignor(),),
     "upgrade": lambda: (RangeAssignor(), CooperativeStickyAssignor()),
     "broken": lambda: (_BrokenAssignor(),),
+}
+
+#: For some of them, what balances loads instead of numbers.
+WEIGHTED: Final[dict[str, Callable[[], Sequence[Assignor]]]] = {
+    "cooperative-sticky": lambda: (CooperativeStickyAssignor(_WEIGHTS),),
+    "sticky": lambda: (StickyAssignor(_WEIGHTS),),
 }
 
 
@@ -81,6 +91,8 @@ class SystemOptions:
     static: int = 0
     topics: Mapping[str, int] = field(default_factory=lambda: {"jobs": 6, "more": 2})
     assignor: str = "cooperative-sticky"
+    #: Whether it balances loads, if it can.
+    weighted: bool = False
     #: How many coordinators share the groups; more than one share a database.
     nodes: int = 1
     #: How they are set up, but for their topics and instance ids.
@@ -208,7 +220,7 @@ class System:
     ) -> Worker:
         """Start one more worker."""
         self._started += 1
-        name = f"w{self._started}"
+        label = f"w{self._started}"
         options = like or replace(
             self.options.worker,
             topics=tuple(self.options.topics),
@@ -217,9 +229,11 @@ class System:
         if self.options.sessions_s and like is None:
             sessions_s = self.options.sessions_s
             options = replace(options, session_timeout=sessions_s[self._started % len(sessions_s)])
-        assignors = ASSIGNORS[assignor or self.options.assignor]()
+        name = assignor or self.options.assignor
+        known = ASSIGNORS | WEIGHTED if self.options.weighted else ASSIGNORS
+        assignors = known[name]()
         worker = Worker(
-            *(self.scheduler, self.network, self.checker, name, GROUP, options, assignors),
+            *(self.scheduler, self.network, self.checker, label, GROUP, options, assignors),
             bootstrap=self.bootstrap,
         )
         self.workers.append(worker)

@@ -148,6 +148,8 @@ class Worker:
             while True:
                 await asyncio.sleep(self.scheduler.random.uniform(*self.options.work_s))
                 offset += 1
+                # Some partitions are more work than others, and each is so by turns.
+                partition.load((1 + partition.number % 3) * (1 + offset // 5 % 4))
                 self.observer.acted(self, partition, offset)
                 await self._commit(partition, offset)
         finally:

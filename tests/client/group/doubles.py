@@ -17,6 +17,7 @@ class FakeKeeper:
     def __init__(self) -> None:
         self.stored: dict[TopicPartition, Position] = {}
         self.lost: set[int] = set()
+        self.loads: dict[TopicPartition, float] = {}
 
     def commit(self, partition: TopicPartition, token: int, position: Position) -> Awaitable[None]:
         """Store an offset, or refuse it if the token is lost."""
@@ -33,6 +34,11 @@ class FakeKeeper:
         promise: asyncio.Future[Position | None] = asyncio.get_running_loop().create_future()
         promise.set_result(self.stored.get(partition))
         return promise
+
+    def load(self, partition: TopicPartition, token: int, value: float) -> None:
+        """Note a load."""
+        if token not in self.lost:
+            self.loads[partition] = value
 
     def loss(self, partition: TopicPartition) -> PartitionLostError:
         """Tell that it is not owned."""

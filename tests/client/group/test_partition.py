@@ -92,3 +92,23 @@ async def test_partition_shows_what_it_is(partition: Partition, keeper: FakeKeep
 async def test_progress_needs_no_watchdog(partition: Partition) -> None:
     partition.progress()
     assert partition.is_owned
+
+
+async def test_load_is_told(partition: Partition, keeper: FakeKeeper) -> None:
+    partition.load(3)
+    assert keeper.loads == {("orders", 3): 3.0}
+
+
+@pytest.mark.parametrize("load", [-1, float("nan"), float("inf"), 2e15, 10**400])
+async def test_load_that_is_none_is_refused(
+    partition: Partition, keeper: FakeKeeper, load: float
+) -> None:
+    with pytest.raises(ValueError, match=r"load must be a number from 0 to 1e\+15"):
+        partition.load(load)
+    assert keeper.loads == {}
+
+
+@pytest.mark.parametrize("load", [True, "1", None])
+async def test_load_must_be_a_number(partition: Partition, load: Any) -> None:
+    with pytest.raises(TypeError, match=f"load must be a number, got {load!r}"):
+        partition.load(load)

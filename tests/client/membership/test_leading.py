@@ -20,8 +20,11 @@ from coterie_client.membership import Lose, Phase
 from coterie_client.membership.events import LeaderDecided, SubscriptionUnreadable
 from coterie_protocol.consumer import (
     NEEDS_REJOIN,
+    Assignment,
     Subscription,
     decode_assignment,
+    encode_assignment,
+    encode_subscription,
     flatten,
     group_by_topic,
 )
@@ -170,6 +173,43 @@ def test_member_with_an_unreadable_subscription_gets_nothing() -> None:
     script.tell_topics()
     assert given(script) == {"m-1": set(T), "m-2": set()}
     assert [event.member_id for event in script.seen(SubscriptionUnreadable)] == ["m-2"]
+
+
+def away(script: Script, away_with: bytes) -> dict[str, set[tuple[str, int]]]:
+    """What a leader gives to itself and to a member that is away, and claims nothing."""
+    script.find()
+    mine = script.asks(JoinGroupRequest).protocols[0].metadata
+    script.answer(
+        JoinGroupRequest,
+        JoinGroupResponse(
+            generation_id=8,
+            protocol_name="cooperative-sticky",
+            leader="m-1",
+            member_id="m-1",
+            members=(
+                JoinGroupResponseMember(member_id="m-1", metadata=mine),
+                JoinGroupResponseMember(
+                    member_id="m-2",
+                    metadata=encode_subscription(wants("t")),
+                    group_instance_id="i",
+                    away_with=away_with,
+                ),
+            ),
+        ),
+    )
+    script.tell_topics()
+    return given(script)
+
+
+def test_member_that_is_away_keeps_what_it_was_assigned_last() -> None:
+    had = encode_assignment(Assignment(assigned_partitions=group_by_topic(T[1:2])), 1)
+    shares = away(Script("t").start(), had)
+    assert shares == {"m-1": set(T) - {T[1]}, "m-2": {T[1]}}
+
+
+@pytest.mark.parametrize("away_with", [b"", b"?"])
+def test_member_that_is_away_with_nothing_gets_nothing(away_with: bytes) -> None:
+    assert away(Script("t").start(), away_with) == {"m-1": set(T), "m-2": set()}
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,14 @@ def test_join_request() -> None:
     assert (request.protocol_type, request.reason) == ("consumer", "first join")
 
 
+@pytest.mark.parametrize("asked_ms", [-1, 0, 600_000])
+def test_the_time_to_be_away_travels(asked_ms: int) -> None:
+    script = Script("t", instance="i", registration_timeout_ms=asked_ms).start()
+    script.find()
+    request = script.asks(JoinGroupRequest)
+    assert (request.registration_timeout_ms, request.wants_absences) == (asked_ms, True)
+
+
 def test_reason_travels() -> None:
     script = at_work()
     script.do(script.machine.rejoin("a better machine is there", script.now_ms))

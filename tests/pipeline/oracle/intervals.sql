@@ -52,7 +52,7 @@ WITH topics AS (
             WHEN ended = 'taken' THEN coalesce(heard_ms, horizon_ms)
             WHEN ended IN (
                 'removed', 'rebalance_expired', 'sync_expired', 'join_expired', 'turned_away',
-                'session_expired'
+                'session_expired', 'registration_expired'
             ) THEN greatest(stop_ms, from_ms) - silent_ms + session_ms
         END AS at_most_ms
     FROM stopped

@@ -63,7 +63,7 @@ expected AS (
         list(body ->> 'member' ORDER BY pos) FILTER (kind = 'member_joined') AS came,
         list(body ->> 'member' ORDER BY pos) FILTER (kind = 'member_gone') AS went,
         max(CAST(body ->> 'silent_ms' AS BIGINT))
-            FILTER (kind = 'member_gone' AND (body ->> 'how') = 'session_expired') AS detection_ms
+            FILTER (kind = 'member_gone' AND (body ->> 'how') IN ('session_expired', 'registration_expired')) AS detection_ms
     FROM moves GROUP BY ALL
 ), knowledge AS (
     -- From which line on who owns what is known, and from which one on it is not.

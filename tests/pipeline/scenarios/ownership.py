@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from coterie_protocol.journal import MemberAway, MemberReturned
 from tests.pipeline.scenarios.writing import ScenarioList
 from tests.support.journal_builder import AWAY, JournalBuilder
 
@@ -118,6 +119,38 @@ def away() -> JournalBuilder:
     builder.started(1000, "admin", ["a", "b"])
     builder.phase(1500, 500, {"a": AWAY, "b": (20, [])})
     builder.completed(1510, {"a": [0], "b": [1]})
+    return builder
+
+
+@scenario
+def away_for_too_long() -> JournalBuilder:
+    """A static member is away for longer than its session, is back, and then stays away."""
+    builder = JournalBuilder("away-for-too-long", instances={"a": "i"})
+    builder.founded(0, a=[0], b=[1])
+    for at in (10_000, 40_000):
+        builder.line(
+            at,
+            MemberAway(
+                group="away-for-too-long",
+                member="a",
+                instance="i",
+                host="/h",
+                silent_ms=10_000,
+                session_timeout_ms=10_000,
+                registration_timeout_ms=60_000,
+                until=at + 50_000,
+                owned={builder.topic: (0,)},
+            ),
+        )
+        if at == 10_000:
+            back = MemberReturned(
+                group="away-for-too-long", member="a", instance="i", host="/h", away_ms=15_000
+            )
+            builder.line(25_000, back)
+    builder.gone(90_000, "a", "registration_expired", silent_ms=60_000)
+    builder.started(90_000, "registration_expired", ["b"])
+    builder.phase(90_400, 400, {"b": (400, [1])})
+    builder.completed(90_500, {"b": [0, 1]})
     return builder
 
 

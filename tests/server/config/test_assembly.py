@@ -1,8 +1,11 @@
-"""Ids that are never given twice."""
+"""What the parts get from the settings: ids that are never given twice, and names as written."""
 
 from __future__ import annotations
 
-from coterie_server.config.assembly import RandomIds, SequenceIds
+import pytest
+
+from coterie_server.config.assembly import RandomIds, SequenceIds, access_config, group_config
+from coterie_server.config.settings import Settings
 
 
 def test_kafkas_ids_name_the_client() -> None:
@@ -27,3 +30,18 @@ def test_sequences_of_two_starts_do_not_meet() -> None:
 
 def test_topic_ids_differ() -> None:
     assert RandomIds().topic_id() != RandomIds().topic_id()
+
+
+@pytest.mark.parametrize("blank", ["\xa0", "\u2003"])
+def test_blanks_that_java_keeps_belong_to_the_names_of_principals(blank: str) -> None:
+    """Without them, others would be super users than in Kafka."""
+    overrides = [
+        "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        f"super.users= User:ann\t; User:bob{blank}",
+        f"max.groups.per.principal.overrides=User:bob{blank}=3 ; User:ann =4",
+    ]
+    settings = Settings.load(overrides=overrides)
+    access = access_config(settings)
+    assert access is not None
+    assert access.super_users == {"User:ann", f"User:bob{blank}"}
+    assert group_config(settings).max_groups_by_owner == {f"User:bob{blank}": 3, "User:ann": 4}

@@ -365,6 +365,55 @@ def test_unknown_setting_of_a_listener_is_refused() -> None:
     assert refusal(["listener.name.a.ssl.clint.auth=none"]).startswith("unknown setting listener.n")
 
 
+# One mechanism's own
+
+REAUTH = "connections.max.reauth.ms"
+
+
+def test_mechanism_of_a_listener_has_values_of_its_own(tmp_path: Path) -> None:
+    prefix = "COTERIE_LISTENER_NAME_A_B_"
+    environ = {
+        "COTERIE_CONNECTIONS_MAX_REAUTH_MS": "1",
+        f"{prefix}CONNECTIONS_MAX_REAUTH_MS": "2",
+        f"{prefix}SCRAM_SHA_256_CONNECTIONS_MAX_REAUTH_MS": "3",
+        f"{prefix}OAUTHBEARER_SASL_OAUTHBEARER_EXPECTED_ISSUER": "us",
+    }
+    path = config(tmp_path, f"[listener.name.a_b.plain]\n{REAUTH} = 4\n")
+    settings = Settings.load(path, environ=environ)
+    mechanisms = ("", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+    own = {each: settings.for_listener("A_B", each) for each in mechanisms}
+    found = [each.connections_max_reauth_ms for each in own.values()]
+    assert found == [2, 4, 3, 2, 2]
+    assert own["OAUTHBEARER"].sasl_oauthbearer_expected_issuer == "us"
+    assert not own["PLAIN"].sasl_oauthbearer_expected_issuer
+    assert settings.for_listener("other", "PLAIN").connections_max_reauth_ms == 1
+    assert settings.shown()[f"listener.name.a_b.scram-sha-256.{REAUTH}"] == 3
+
+
+@pytest.mark.parametrize(
+    ("key", "why"),
+    [
+        ("plain.ssl.client.auth", "ssl.client.auth can't be set for PLAIN alone"),
+        ("plain.sasl.oauthbearer.expected.issuer", "can't be set for PLAIN alone"),
+        ("oauthbearer.group.max.size", "group.max.size can't be set for OAUTHBEARER alone"),
+        ("plain.sasl.server.callback.handler.class", "no class of Java's can be loaded"),
+        ("oauthbearer.sasl.login.callback.handler.class", "no class of Java's can be loaded"),
+        ("oauthbearer.sasl.login.class", "no class of Java's can be loaded"),
+        ("scram-sha-512.sasl.jaas.config", "users of SCRAM are in the store"),
+        ("oauthbearer.sasl.jaas.config", "tokens are checked with what is in sasl.oauthbearer.jw"),
+        ("sasl.jaas.config", "say for which mechanism, as in listener.name.a.plain.sasl.jaas"),
+        ("gssapi.sasl.jaas.config", "GSSAPI is not supported"),
+        (f"gssapi.{REAUTH}", "GSSAPI is not supported"),
+        (f"scram-sha-1.{REAUTH}", "unknown setting"),
+        ("plain.sasl.server.max.receive.sice", "unknown setting"),
+    ],
+)
+def test_what_no_mechanism_of_a_listener_can_have_is_refused_by_name(key: str, why: str) -> None:
+    said = refusal([f"listener.name.a.{key}=1"])
+    assert f"listener.name.a.{key}" in said
+    assert why in said
+
+
 # Secrets
 
 SECRETS = [setting for setting in SETTINGS if setting.secret]
@@ -395,7 +444,7 @@ def test_secret_is_hidden_wherever_settings_are_shown(setting: Setting) -> None:
 
 def test_bad_secret_is_not_shown_in_what_is_said_about_it() -> None:
     with pytest.raises(SettingsError) as caught:
-        Settings.load(environ={"COTERIE_SSL_KEY_PASSWORD": "hunter2\0"})
+        Settings.load(environ={"COTERIE_SSL_KEY_PASSWORD": "hunter2\0."})
     assert "hunter2" not in str(caught.value)
 
 

@@ -53,6 +53,12 @@ def test_refusal_of_another_form_shows_no_password(text: str) -> None:
     assert "hunter2" not in str(caught.value)
 
 
+@pytest.mark.parametrize("blank", ["\x85", "\xa0", "\u2003", "\u2028"])
+def test_blanks_that_java_keeps_belong_to_names_and_passwords(blank: str) -> None:
+    found = first_users("users", f"\t ann{blank}:pen{blank} \r\n")
+    assert [(each.name, each.password) for each in found] == [(f"ann{blank}", f"pen{blank}")]
+
+
 def test_lines_with_a_password_are_for_both_mechanisms() -> None:
     users = first_users("users", "# first\n\nann:pencil\n  bob : a:b c \n")
     assert [(each.name, each.password) for each in users] == [("ann", "pencil"), ("bob", " a:b c")]
@@ -107,6 +113,9 @@ def test_salted_password_is_taken_as_it_is() -> None:
         "SCRAM-SHA-256=[name=ann,password=hunter2,iterations=many]",
         "SCRAM-SHA-256=[name=ann,password=hunter2,salt=!]",
         "SCRAM-SHA-256=[name=ann,password=hunter2,colour=blue]",
+        "SCRAM-SHA-256=[name=ann,password=a,hunter2]",
+        'SCRAM-SHA-256=[name=ann,password="a"hunter2]',
+        "SCRAM-SHA-256=[name=ann,password=a,password=hunter2]",
     ],
 )
 def test_refusal_of_a_line_names_it_and_shows_nothing_of_it(line: str) -> None:

@@ -47,6 +47,12 @@ def session_expired(world: World) -> None:
     world.live(10_000, group_of(world, 2)[0])
 
 
+def registration_expired(world: World) -> None:
+    """A static member is away for too long."""
+    world.crash(static_registration_timeout_ms=30_000)
+    world.live(30_000, statics(world, 2)[0])
+
+
 def join_expired(world: World) -> None:
     """A newcomer that waits to be let in gives up, in a group that works on meanwhile."""
     world.crash(static_expansion_timeout_ms=60_000, new_member_join_timeout_ms=5_000)
@@ -83,6 +89,27 @@ def revocation_follow_up(world: World) -> None:
     newcomer.sync()
     owner.owned = [("t", 0), ("t", 1)]
     owner.join()
+
+
+def told(world: World, reason: str) -> None:
+    """A member says itself why it joins again."""
+    leader, _ = group_of(world, 2)
+    leader.join(reason=reason)
+
+
+def probing(world: World) -> None:
+    """The leader looks whether copies have caught up."""
+    told(world, "probing: the assignment is not the final one yet")
+
+
+def warm(world: World) -> None:
+    """A copy has caught up."""
+    told(world, "warm: t[1] caught up")
+
+
+def load(world: World) -> None:
+    """Loads are out of balance."""
+    told(world, "load: too much of it")
 
 
 def leader_rejoined(world: World) -> None:
@@ -131,10 +158,14 @@ SCENES: dict[str, Callable[[World], None]] = {
         member_left,
         member_removed,
         session_expired,
+        registration_expired,
         join_expired,
         sync_expired,
         subscription_changed,
         revocation_follow_up,
+        probing,
+        warm,
+        load,
         leader_rejoined,
         static_replaced,
         static_expansion,
@@ -193,6 +224,23 @@ def test_other_bytes_are_a_change_where_they_can_not_be_read(metadata: bytes, ca
     leader.metadata = metadata
     leader.join()
     assert world.causes[-1] == cause
+
+
+@pytest.mark.parametrize("reason", ["warmth", "probing", "admin: me", "", "leader_rejoined: x"])
+def test_only_known_words_in_front_of_a_reason_are_causes(reason: str) -> None:
+    world = World()
+    leader, _ = group_of(world, 2)
+    leader.join(reason=reason)
+    expected = "probing" if reason == "probing" else "leader_rejoined"
+    assert world.causes[-1] == expected
+
+
+def test_other_topics_are_a_change_whatever_the_reason_says() -> None:
+    world = World()
+    leader, _ = group_of(world, 2)
+    leader.topics = ("u",)
+    leader.join(reason="warm: t[1] caught up")
+    assert world.causes[-1] == "subscription_changed"
 
 
 def test_what_happens_during_the_first_phase_does_not_change_the_cause() -> None:

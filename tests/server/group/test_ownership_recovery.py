@@ -210,4 +210,4 @@ def test_a_crash_in_the_second_phase_leaves_the_state_as_it_is() -> None:
     world, _, absent = away("enforce")
     world.crash()
     assert world.state() is GroupState.COMPLETING
-    assert world.group().members[absent.id].row.is_away
+    assert world.group().members[absent.id].row.has_not_joined

@@ -39,6 +39,7 @@ class AnyWorld(RuleBasedStateMachine):
     @initialize(
         max_size=st.sampled_from([2**31 - 1, 3]),
         expansion_ms=st.sampled_from([0, 4_000]),
+        registration_ms=st.sampled_from([0, 0, 15_000, 40_000]),
         guard=st.sampled_from(["off", "report", "enforce"]),
         delay_ms=st.sampled_from([0, 3_000]),
         first=st.lists(st.sampled_from(INSTANCES), max_size=4),
@@ -48,6 +49,7 @@ class AnyWorld(RuleBasedStateMachine):
         self,
         max_size: int,
         expansion_ms: int,
+        registration_ms: int,
         guard: str,
         delay_ms: int,
         first: list[str | None],
@@ -58,6 +60,7 @@ class AnyWorld(RuleBasedStateMachine):
         self.world = World(
             max_size=max_size,
             static_expansion_timeout_ms=expansion_ms,
+            static_registration_timeout_ms=registration_ms,
             ownership_guard=guard,
             initial_rebalance_delay_ms=delay_ms,
             new_member_join_timeout_ms=30_000,

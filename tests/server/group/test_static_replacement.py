@@ -8,6 +8,7 @@ from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import MemberReplaced
 from coterie_server.group import GroupState
 from coterie_server.group.records import MemberRow
+from tests.server.group.ownership import bring, claims
 from tests.support.group_harness import Client, World, assigned
 
 FENCED = ErrorCode.FENCED_INSTANCE_ID
@@ -300,3 +301,34 @@ def test_a_lone_member_that_comes_back_in_the_second_phase_is_answered_at_once()
     new = old.restarted()
     assert new.join().reply.generation_id == 2
     assert new.leads
+
+
+# -- in the middle of a cooperative rebalance ----------------------------------------------------
+
+
+def between_rounds(world: World, **given_to: tuple[int, ...]) -> Client:
+    """A static member that claimed partitions 1 and 3, and was given what it is to keep."""
+    protocols = ("cooperative-sticky",)
+    leader = world.member("leader", protocols=protocols)
+    static = world.member("static", static="i1", protocols=protocols)
+    world.form(leader, static)
+    claims(leader, 0, 2)
+    claims(static, 1, 3)
+    leader.join()
+    static.join()
+    bring(leader, {leader: given_to["leader"], static: given_to["static"]})
+    return static
+
+
+def test_restart_before_it_has_given_up_a_partition_starts_the_round_for_that() -> None:
+    """No other member knows that it waits for anything."""
+    world = World()
+    static = between_rounds(world, leader=(0, 2), static=(1,))
+    assert static.restarted(owned=()).join().is_parked
+    assert world.causes[-1] == "revocation_follow_up"
+
+
+def test_restart_when_all_partitions_have_owners_starts_none() -> None:
+    world = World()
+    static = between_rounds(world, leader=(0, 2, 3), static=(1,))
+    assert static.restarted(owned=()).join().error is ErrorCode.NONE

@@ -25,6 +25,7 @@ from coterie_server.turns import Unfinished, begin
 from tests.server.http.pages import Browser, Node, read, refusal
 from tests.support.group_harness import assigned
 from tests.support.turns import finished
+from tests.support.warm_groups import warm_pair
 from tests.support.watched_world import SECOND_MS, WatchedWorld
 
 pytestmark = pytest.mark.asyncio
@@ -249,7 +250,13 @@ async def test_group_shows_its_members_and_what_they_own(
             "rebalance_timeout_ms": 60_000,
             "last_seen_ms": world.now_ms,
             "parked": False,
+            "away_since_ms": None,
+            "away_until_ms": None,
             "owned": {"t": [0, 2]},
+            "standbys": None,
+            "warming": None,
+            "lags": None,
+            "targets": None,
         },
         {
             "member": second.id,
@@ -260,9 +267,37 @@ async def test_group_shows_its_members_and_what_they_own(
             "rebalance_timeout_ms": 60_000,
             "last_seen_ms": world.now_ms - SECOND_MS,
             "parked": False,
+            "away_since_ms": None,
+            "away_until_ms": None,
             "owned": {"t": [1, 3]},
+            "standbys": None,
+            "warming": None,
+            "lags": None,
+            "targets": None,
         },
     ]
+
+
+async def test_member_that_is_away_is_shown_as_such() -> None:
+    world = WatchedWorld(static_registration_timeout_ms=60_000)
+    first, _ = world.static_pair()
+    world.live(15 * SECOND_MS, first)
+    away = viewed(world.group(), None, int).members[1]
+    since_ms = world.now_ms - 5 * SECOND_MS
+    assert (away.away_since_ms, away.away_until_ms) == (since_ms, since_ms + 50 * SECOND_MS)
+
+
+async def test_copies_of_state_are_shown_with_how_far_behind_they_are() -> None:
+    world = WatchedWorld()
+    owner, heir = warm_pair(world)
+    view = viewed(world.group(), None, int)
+    shown = {member.member: member for member in view.members}
+    assert shown[heir.id].warming == {"t": (3,)}
+    assert shown[heir.id].standbys == {"t": (0,)}
+    assert shown[heir.id].targets == {"t": (3,)}
+    assert shown[heir.id].lags == {"t": {"0": 7, "3": 1_234}}
+    assert (shown[owner.id].warming, shown[owner.id].lags) == ({}, {})
+    assert view.next_probing_ms == 99_000
 
 
 async def test_owned_partitions_are_known_without_the_ledger() -> None:
@@ -390,6 +425,7 @@ async def test_group_shows_its_last_rebalances(browser: Browser, world: WatchedW
         "moved": 0,
         "revoked": 0,
         "needs_rejoin": False,
+        "waiting_moves": {"count": 0, "names": []},
         "stopped_partition_seconds": 2 * 2 + 2 * 1,
     }
 

@@ -159,6 +159,15 @@ async def test_refusals_are_logged_without_tokens_and_not_without_end(serve: Ask
     assert "guess-5e1f" not in str(lines)
 
 
+async def test_long_paths_are_shortened_in_the_log(serve: Ask) -> None:
+    browser = await serve(known())
+    with structlog.testing.capture_logs() as lines:
+        assert await status(browser, f"/v1/groups/{'x' * 5_000}") == HTTPStatus.UNAUTHORIZED
+    (line,) = (each for each in lines if each["event"] == "HTTP request refused")
+    assert line["path"].startswith("/v1/groups/xxx")
+    assert len(line["path"]) < 1000
+
+
 async def test_tokens_are_read_from_files_again(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text(f"{READING}\n", encoding="utf-8")

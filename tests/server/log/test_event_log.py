@@ -164,6 +164,27 @@ def test_waiting_time_of_the_second_phase_counts_from_the_first(
     assert waited == {first.id: 20, second.id: 20}
 
 
+def test_member_that_is_away_is_told_and_its_return(log: LogLines) -> None:
+    world = WatchedWorld(static_registration_timeout_ms=60_000)
+    first, second = world.static_pair()
+    world.live(15 * SECOND_MS, first)
+    (line,) = said(log, "static member is away")
+    assert (line["log_level"], line["instance"], line["partitions"]) == ("warning", "two", 2)
+    assert (line["silent_seconds"], line["kept_seconds"]) == (10.0, 50.0)
+    second.heartbeat()
+    (line,) = said(log, "static member is not away any more")
+    assert (line["log_level"], line["away_seconds"]) == ("info", 5.0)
+
+
+def test_member_that_stayed_away_is_told_with_how_long(log: LogLines) -> None:
+    world = WatchedWorld(static_registration_timeout_ms=60_000)
+    first, _ = world.static_pair()
+    world.live(60 * SECOND_MS, first)
+    (line,) = said(log, "member gone")
+    assert line["why"] == "it was away for longer than its registration timeout"
+    assert (line["silent_seconds"], line["away_seconds"]) == (60.0, 50.0)
+
+
 def test_new_member_is_a_debug_line(world: WatchedWorld, log: LogLines) -> None:
     """The rebalance's line names who came."""
     world.member("a").join(reason="hello")

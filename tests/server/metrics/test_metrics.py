@@ -290,6 +290,16 @@ async def test_groups_and_members_are_counted(world: WatchedWorld, metrics: Metr
         "Empty": 0,
     }
     assert found["coterie_members", frozenset()] == 3
+    assert found["coterie_members_away", frozenset()] == 0
+
+
+@pytest.mark.asyncio
+async def test_members_that_are_away_are_counted() -> None:
+    world = WatchedWorld(static_registration_timeout_ms=60_000)
+    first, _ = world.static_pair()
+    world.live(15 * SECOND_MS, first)
+    counts = await count(world)
+    assert (counts.members, counts.away) == (2, 1)
 
 
 @pytest.mark.asyncio
@@ -386,7 +396,7 @@ def every_metric(metrics: Metrics) -> list[Metric]:
     states = {"Empty": 0, "PreparingRebalance": 0, "CompletingRebalance": 0, "Stable": 0}
     metrics.render(
         NodeSnapshot(
-            groups=GroupCounts(groups=states, members=0, parked_joins=0, parked_syncs=0),
+            groups=GroupCounts(groups=states, members=0, away=0, parked_joins=0, parked_syncs=0),
             topics=0,
             parked_fetches=0,
             net=NetStats(0, 0, 0, 0, 0, 0, {}, {}),

@@ -153,6 +153,20 @@ def test_long_name_is_shortened_in_the_log(log: LogLines) -> None:
     assert len(str(log[0]["mechanism"])) < 200
 
 
+@pytest.mark.parametrize(
+    "first",
+    [b"n,a=%b,n=ann,r=abc", b"p=%b,,n=ann,r=abc"],
+    ids=["whom it asks to act for", "what it binds the conversation to"],
+)
+def test_whatever_else_a_client_claims_is_shortened_in_the_log(first: bytes, log: LogLines) -> None:
+    client = LoginListener(AnsweringHandler()).connect()
+    client.send(handshake("SCRAM-SHA-256"), token(first % (b"x" * (MAX_RECEIVE_BYTES // 2))))
+    (line,) = log
+    assert line["event"] == "authentication failed"
+    assert "xxx" in line["why"]
+    assert len(str(line)) < 1000
+
+
 def test_unknown_mechanism_is_told_with_those_that_there_are() -> None:
     listener = LoginListener(ParkingHandler())
     client = listener.connect()

@@ -360,6 +360,13 @@ def test_log_does_not_grow_with_the_number_of_attackers(log: LogLines) -> None:
     assert log[-1]["event"] == "connection refused"
 
 
+def test_log_does_not_grow_with_what_a_client_says(log: LogLines) -> None:
+    FakeListener(AnsweringHandler()).registry.log("event", why=f"it says {'x' * 500_000}", bytes=7)
+    assert len(log[0]["why"]) < 1000
+    assert log[0]["why"].startswith("it says xxx")
+    assert log[0]["bytes"] == 7
+
+
 def test_stats_count_what_happened() -> None:
     handler = AnsweringHandler("slow")
     listener = FakeListener(handler)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie_protocol import API_VERSIONS, ApiKey, encode_request
+from coterie_protocol import API_VERSIONS, ApiKey, encode_request, encode_response
 from coterie_protocol import messages as m
 from coterie_server.security import ANONYMOUS, Principal
 from coterie_server.security.authentication import (
@@ -237,6 +237,34 @@ def test_refusal_says_what_the_client_may_know(auth_bytes: bytes, told: str) -> 
     assert isinstance(outcome, Failure)
     assert outcome.message.error_message == told
     assert (outcome.why, outcome.user, outcome.mechanism) == ("wrong", "ann", "PLAIN")
+
+
+@pytest.mark.parametrize("quoted", ["x" * 40_000, "\ud800"], ids=["too long", "no text"])
+def test_refusal_can_be_answered_whatever_it_quotes(quoted: str) -> None:
+    class Quoting:
+        def respond(self, _token: bytes) -> Step:
+            raise LoginRefusedError("wrong", told=f"not {quoted}")
+
+    asked = Authentication(SaslTerms({"PLAIN": Quoting}))
+    asked.receive(handshake(), NOW_MS)
+    outcome = asked.receive(token(b""), NOW_MS)
+    assert isinstance(outcome, Failure)
+    assert outcome.message.error_message.startswith("not ")
+    assert encode_response(outcome.message, 2, 0)
+
+
+@pytest.mark.parametrize("name", ["x" * 32_763, "\ud800"], ids=["too long", "no text"])
+def test_client_with_a_name_that_no_store_can_keep_is_refused(name: str) -> None:
+    class Named:
+        def respond(self, _token: bytes) -> Step:
+            return Accepted(Principal("User", name))
+
+    asked = Authentication(SaslTerms({"PLAIN": Named}))
+    asked.receive(handshake(), NOW_MS)
+    outcome = asked.receive(token(b""), NOW_MS)
+    assert isinstance(outcome, Failure)
+    assert error_of(outcome) == FAILED
+    assert asked.principal == ANONYMOUS
 
 
 def test_nobody_is_known_before_the_end() -> None:

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from coterie_server.security import ANONYMOUS, Principal
 from coterie_server.security.acls import Acl, Operation, PatternType, Permission, ResourceType
-from coterie_server.security.authorizer import OPERATIONS, AccessConfig, Authorizer
+from coterie_server.security.authorizer import OPERATIONS, AccessConfig, Acls, Authorizer
 from coterie_server.security.principal import NODE_KIND
 from tests.support.profiles import examples
 
@@ -75,7 +75,7 @@ def _covers(rule: Acl, name: str) -> bool:
 def authorizer_with(*rules: Acl, **config: Any) -> Authorizer:
     """An authorizer that goes by some ACLs."""
     made = Authorizer(AccessConfig(**config))
-    made.replace(rules)
+    made.go_by(Acls(rules))
     return made
 
 
@@ -231,6 +231,15 @@ def test_an_address_may_be_written_in_any_way(written: str, host: str) -> None:
     assert not authorizer.allows(ANN, "/10.0.0.9", Operation.READ, ResourceType.GROUP, "g")
 
 
+def test_acls_for_one_address_in_different_words_are_deleted_one_by_one() -> None:
+    written = ("10.0.0.1", "::ffff:10.0.0.1")
+    authorizer = authorizer_with(*(acl(Operation.READ, host=each) for each in written))
+    for each, is_left in zip(written, (True, False), strict=True):
+        authorizer.discard(acl(Operation.READ, host=each))
+        assert authorizer.allows(ANN, HERE, Operation.READ, ResourceType.GROUP, "g") is is_left
+    assert len(authorizer.acls) == 0
+
+
 def test_all_operations_make_the_fields_that_kafka_tells_without_an_authorizer() -> None:
     authorizer = authorizer_with(allow_if_no_acl=True)
     fields = {kind: authorizer.operations(ANN, HERE, kind, "x") for kind in OPERATIONS}
@@ -254,7 +263,7 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(100):
         assert authorizer.allows(ANN, HERE, Operation.READ, ResourceType.GROUP, f"g{number}")
         assert authorizer.remembered <= 10
-    authorizer.replace(())
+    authorizer.go_by(Acls())
     authorizer.allows(ANN, HERE, Operation.READ, ResourceType.GROUP, "g" * 1000)
     assert authorizer.remembered == 0
 

@@ -80,6 +80,7 @@ SUBJECTS: Sequence[tuple[x509.Name, str]] = [
     ),
     (x509.Name([]), ""),
     (x509.Name([Attribute(CN, "Gr\u00fc", _ASN1Type.BMPString)]), "CN=\\00G\\00r\\00\ufffd"),
+    (x509.Name([Attribute(CN, "G\u00fc", _ASN1Type.UniversalString)]), "CN=#1c0800000047000000fc"),
     (
         x509.Name([Attribute(ObjectIdentifier("2.999.3.123456789"), "q")]),
         "2.999.3.123456789=#0c0171",

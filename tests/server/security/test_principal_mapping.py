@@ -58,6 +58,7 @@ def test_without_a_rule_that_matches_there_is_no_name(rules: str) -> None:
     "rules",
     [
         "default",
+        "\xa0DEFAULT",
         "DEFAUL",
         "DEFAULT/L",
         "RULE:CN=(.*?),OU=ServiceUsers.*/$1",

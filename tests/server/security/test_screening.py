@@ -15,6 +15,7 @@ from coterie_protocol import API_VERSIONS, ApiKey, encode_response, request_clas
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
 from coterie_server.metrics import error_of
+from coterie_server.only_told import to_be_made
 from coterie_server.security import Principal
 from coterie_server.security.acls import (
     CLUSTER_NAME,
@@ -408,6 +409,14 @@ def test_a_topic_is_made_for_a_client_that_may_create_it() -> None:
 def test_a_topic_that_is_there_is_not_made_anew_if_it_is_deleted_just_now() -> None:
     verdict = Desk((TOPIC, "mine", Operation.DESCRIBE)).narrowed(asked_for("mine"))
     assert not verdict.message.allow_auto_topic_creation
+
+
+def test_a_topic_that_is_there_is_not_made_anew_along_with_one_that_may_be() -> None:
+    rights = [(TOPIC, name, Operation.DESCRIBE) for name in ("mine", "new")]
+    desk = Desk(*rights, (TOPIC, "new", Operation.CREATE))
+    narrowed = desk.narrowed(asked_for("mine", "new")).message
+    assert [topic.name for topic in narrowed.topics] == ["mine", "new"]
+    assert to_be_made(narrowed) == ["new"]
 
 
 def test_a_node_looks_again_before_it_refuses_to_make_what_it_has_not_heard_of() -> None:

@@ -190,6 +190,21 @@ def test_clocks_may_differ_a_little(claims: dict[str, Any]) -> None:
     assert shown(signed(CLAIMS | claims)).name == "ann"
 
 
+@pytest.mark.parametrize("blank", [" ", "\t", "\r\n", "\x0b", "\x1c", "\x1f", "\0"])
+def test_name_is_without_what_java_trims(blank: str) -> None:
+    assert shown(signed(CLAIMS | {"sub": f"{blank}ann{blank}"})).name == "ann"
+    with pytest.raises(TokenRefusedError, match="'sub'"):
+        shown(signed(CLAIMS | {"sub": blank * 2}))
+
+
+@pytest.mark.parametrize("blank", ["\x7f", "\x85", "\xa0", "\u2003", "\u2028", "\u3000"])
+def test_other_blanks_belong_to_the_name(blank: str) -> None:
+    """As in Kafka: without them it would be that of another user."""
+    assert shown(signed(CLAIMS | {"sub": f"ann{blank}"})).name == f"ann{blank}"
+    assert shown(signed(CLAIMS | {"sub": blank})).name == blank
+    shown(signed(CLAIMS | {"scope": ["read", f"read{blank}", blank]}))
+
+
 def test_claims_may_have_other_names() -> None:
     rules = TokenRules(name_claim="preferred_username", scope_claim="scp")
     claims = CLAIMS | {"preferred_username": "ann.b", "scp": ["read"], "scope": ["", ""]}
@@ -229,6 +244,7 @@ _TOKEN = signed()
         b'{"keys": []}',
         b'{"keys": {}}',
         b'{"keys": [1]}',
+        b'{"keys": ' + b"[" * 100_000,
         b'{"keys": [{"kty": "oct", "k": "c2VjcmV0"}]}',
         b'{"keys": [{"kty": "RSA", "n": "!", "e": "AQAB"}]}',
         jwks(jwk(RSA, use="enc")),

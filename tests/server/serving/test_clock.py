@@ -109,6 +109,21 @@ def test_time_stands_still_until_what_arrived_is_read() -> None:
     assert machine.ran_ms == ran_ms + 1_000
 
 
+def test_date_goes_on_while_running_time_stands_still() -> None:
+    """What a node journals then is not dated before what another node did meanwhile."""
+    machine = Machine()
+    machine.run(10_100)
+    machine.pass_by(12_000)
+    assert (
+        machine.clock.date_ms() == machine.clock.date_of(machine.clock.now_ms()) == machine.wall_ms
+    )
+    machine.tick()
+    for _ in range(24):
+        machine.pass_by(10)
+        assert machine.clock.date_of(machine.clock.now_ms()) == machine.wall_ms
+    assert machine.ran_ms == 10_000
+
+
 def test_a_pause_that_matters_is_told_once_with_its_length() -> None:
     machine = Machine()
     machine.run(1_000)

@@ -50,6 +50,27 @@ def test_a_heartbeat_is_taken_on_trust_while_groups_are_read() -> None:
     assert failure(request, 4, GONE).error_code == GONE
 
 
+@pytest.mark.parametrize("version", range(1, 8))
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (LOADING, LOADING),
+        (GONE, ErrorCode.NOT_COORDINATOR),
+        (ErrorCode.NOT_COORDINATOR, ErrorCode.NOT_COORDINATOR),
+    ],
+)
+def test_offsets_that_can_not_be_told_are_not_told_to_be_missing(
+    version: int, error: ErrorCode, told: ErrorCode
+) -> None:
+    """A client that looks at the partitions alone takes an empty list for no commits."""
+    topic = m.OffsetFetchRequestTopic(name="t", partition_indexes=(0, 7))
+    answer = failure(m.OffsetFetchRequest(group_id="g", topics=(topic,)), version, error)
+    errors = [each.error_code for topic in answer.topics for each in topic.partitions]
+    assert errors == [told if version > 1 else error] * 2
+    assert answer.error_code == (error if version > 1 else ErrorCode.NONE)
+    encode_response(answer, version, 1)
+
+
 def test_a_join_keeps_its_member_id() -> None:
     """The member tries again under the id that it has."""
     request = m.JoinGroupRequest(

@@ -144,7 +144,7 @@ async def test_groups_know_of_a_change_when_their_node_says_so_of_this_very_leas
     """What it has said before it claimed the shard was about others."""
     cluster = Cluster("node-1")
     note = NodeNote(2, HERE, seen=TopicsVersion(0, 1, seen), recovered=recovered)
-    cluster.look(_survey(Fence(0, 7), note), ())
+    cluster.look(_survey(Fence(0, 7), note), (), 0.0)
     assert cluster.groups_know(3, TopicsVersion(0, 1, 4)) is know
     assert not cluster.groups_know(2, TopicsVersion())
 
@@ -237,6 +237,25 @@ async def test_refresh_sees_what_was_stored_before_it_was_asked_for() -> None:
         assert dict(counts) == {"t": 3}
         assert groups.told == [{"t": "created"}]
         await first
+
+
+async def test_very_many_rows_are_read_in_turns() -> None:
+    async with MemoryStore() as store:
+        (lease,) = await store.claim([CATALOGUE_SHARD], "other", 10_000)
+        ids = RandomIds()
+        rows = (
+            TopicRow(name=f"t{n}", topic_id=ids.topic_id(), partitions=1, created_at_ms=0)
+            for n in range(2_000)
+        )
+        await store.append(lease, [to_stored(row) for row in rows])
+        counts = TopicCounts()
+        reading = asyncio.ensure_future(_copy(store, Groups(), counts).refresh())
+        known = []
+        while not reading.done():
+            await asyncio.sleep(0)
+            known.append(len(counts))
+        assert known.count(0) > 20
+        assert set(known) == {0, 2_000}  # all at once
 
 
 async def test_who_asks_at_the_same_time_shares_a_reading() -> None:

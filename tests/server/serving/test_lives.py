@@ -268,6 +268,24 @@ async def test_a_shard_that_comes_back_is_read_anew(harness: Harness) -> None:
     assert error_of(await harness.commit(1)) == ErrorCode.NONE
 
 
+async def test_late_end_of_a_former_life_does_not_end_the_next(harness: Harness) -> None:
+    """The append of a lease that was lost is refused; the node has another lease by then."""
+    harness.store.is_slow = True
+    lost = harness.commit(1)
+    await turns()
+    await harness.store.release([harness.lease])
+    harness.shard.fence()
+    (lease,) = await harness.store.claim([0], "node-1", 10_000)
+    harness.shard.take_over(lease)
+    await turns()
+    harness.store.is_slow = False
+    harness.store.let_go()
+    await turns()
+    assert error_of(await lost) == ErrorCode.NOT_COORDINATOR
+    assert error_of(await harness.commit(2)) == ErrorCode.NONE
+    assert [event.kind for event in harness.events if event.kind == "shard_given"] == []
+
+
 async def test_nothing_is_done_for_clients_that_left_while_the_leases_were_in_doubt(
     harness: Harness,
 ) -> None:

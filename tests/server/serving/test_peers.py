@@ -150,6 +150,15 @@ async def test_machine_in_between_can_not_pass_the_proof_on(
 
 
 @pytest.mark.asyncio
+async def test_node_with_acls_proves_itself_even_where_no_proof_is_wanted() -> None:
+    handler = Groups()
+    async with served(SecurityProtocol.PLAINTEXT, handler) as note:
+        asker = Asker.of(7, SECRET, None, always_proves=True)
+        await ask(asker, replace(note, wants_proof=False))
+    assert handler.asked_by == [Principal("Node", "7")]
+
+
+@pytest.mark.asyncio
 async def test_node_without_a_proof_is_hung_up_on() -> None:
     handler = Groups()
     async with served(SecurityProtocol.SASL_PLAINTEXT, handler) as note:

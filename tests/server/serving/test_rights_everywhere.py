@@ -30,6 +30,7 @@ from coterie_server.net.fast_path import Sender
 from coterie_server.security import Principal, ScramCredential, ScramMechanism
 from coterie_server.security.acls import Operation, PatternType, Permission, ResourceType
 from coterie_server.security.principal import NODE_KIND
+from coterie_server.security.records import Credentials
 from coterie_server.serving.access import Access
 from coterie_server.serving.clock import Clock
 from coterie_server.serving.cluster import CATALOGUE_SHARD, NodeNote
@@ -52,6 +53,9 @@ SETTINGS: Final = Settings(
 )
 #: Users who are there from the beginning.
 FIRST: Final = {("root", ScramMechanism.SCRAM_SHA_256): ScramCredential(b"s", b"k", b"v", 4096)}
+PASSWORD: Final = m.ScramCredentialUpsertion(
+    name="ann", mechanism=1, iterations=4096, salt=b"salt", salted_password=b"salted"
+)
 #: How soon a change is known everywhere.
 KNOWN_WITHIN_S: Final = 1.0
 
@@ -72,14 +76,20 @@ class Asked:
         self.answer: Any = None
         self.closed = ""
         self._complete: Callable[[Any], Any] = lambda answer: answer
+        #: What happens between the look at its rights and its being served.
+        self.meanwhile: Callable[[], object] = lambda: None
+        #: Told of the answer.
+        self.then: Callable[[Asked], object] = lambda _: None
 
     def narrow(self, message: Any, complete: Callable[[Any], Any]) -> None:
         """Ask for less."""
         self.message, self._complete = message, complete
+        self.meanwhile()
 
     def reply(self, message: Any) -> None:
         """Take the answer."""
         self.answer = whole(self._complete(whole(message)))
+        self.then(self)
 
     def close(self, why: str) -> None:
         """Note why there is no answer."""
@@ -99,11 +109,19 @@ def whole(message: Any) -> Any:
 class Machine:
     """One node."""
 
-    def __init__(self, world: World, node_id: int, settings: Settings = SETTINGS) -> None:
-        self.world, self.node_id, self.settings = world, node_id, settings
+    def __init__(
+        self,
+        world: World,
+        node_id: int,
+        settings: Settings = SETTINGS,
+        users: Credentials = FIRST,
+    ) -> None:
+        self.world, self.node_id, self.settings, self.users = world, node_id, settings, users
         self.process = Process(world.scheduler, f"node-{node_id}")
-        self.access = Access(access_config(SETTINGS))
+        self.access = Access(access_config(settings))
         self.node: Node | None = None
+        #: Whether it knew the first users when it began to serve.
+        self.knew_users = False
         self.process.create_task(self._serve())
 
     async def _serve(self) -> None:
@@ -129,7 +147,9 @@ class Machine:
             observe=lambda _ts, _event: None,
         )
         node.ask = self._ask
-        await node.start({"orders": 1}, FIRST)
+        await node.start({"orders": 1}, self.users)
+        (first,) = FIRST
+        self.knew_users = self.access.credential(*first) is not None
         self.node = node
 
     async def _ask(self, peer: NodeNote, api: ApiKey, message: Any, version: int) -> Any:
@@ -143,6 +163,11 @@ class Machine:
             while asked.answer is None and not asked.closed:  # noqa: ASYNC110  # of another loop
                 await asyncio.sleep(0.001)
         return asked.answer
+
+    def take(self, asked: Asked) -> None:
+        """Be asked by a client."""
+        assert self.node is not None
+        self.process.call_soon(self.node.handle, cast(Exchange, asked))
 
     def cut_off(self) -> None:
         """Let the node reach the store no longer, while it reaches the other nodes."""
@@ -192,12 +217,16 @@ class World:
 
     def ask(self, machine: Machine, principal: Principal, message: Any) -> Any:
         """Ask a node, and await the answer."""
-        (api,) = (api for api in API_VERSIONS if request_class(api) is type(message))
-        asked = Asked(principal, message, API_VERSIONS[api].last, api)
-        assert machine.node is not None
-        machine.process.call_soon(machine.node.handle, cast(Exchange, asked))
+        asked = asked_by(principal, message)
+        machine.take(asked)
         self.until(lambda: asked.answer is not None or bool(asked.closed))
         return asked.answer
+
+
+def asked_by(principal: Principal, message: Any) -> Asked:
+    """A request of the newest version."""
+    (api,) = (api for api in API_VERSIONS if request_class(api) is type(message))
+    return Asked(principal, message, API_VERSIONS[api].last, api)
 
 
 @pytest.fixture(scope="module")
@@ -255,6 +284,36 @@ def test_a_change_of_rights_is_known_everywhere_within_a_second(world: World, at
         world.until(partial(_is_allowed_everywhere, world, topic, expected=False), KNOWN_WITHIN_S)
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+def test_rights_are_kept_from_clients_of_a_node_without_acls(*, is_first: bool) -> None:
+    """Nor does it matter which of them carries out such changes."""
+    world = World(0)
+    settings = (Settings(), SETTINGS) if is_first else (SETTINGS, Settings())
+    for number, each in enumerate(settings, 1):
+        world.machines.append(Machine(world, number, each))
+        world.until(lambda: world.machines[-1].node is not None)
+    world.scheduler.run(10.0)
+    lax, strict = world.machines if is_first else reversed(world.machines)
+    creation = m.CreateAclsRequest(creations=(anns_right(Operation.ALL, "orders"),))
+    change = m.AlterUserScramCredentialsRequest(deletions=(), upsertions=(PASSWORD,))
+    question = m.DescribeUserScramCredentialsRequest(users=None)
+    refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert [each.error_code for each in world.ask(lax, ANN, creation).results] == [refused]
+    assert [each.error_code for each in world.ask(lax, ANN, change).results] == [refused]
+    assert world.ask(lax, ANN, question).error_code == refused
+    assert [each.error_code for each in world.ask(strict, ADMIN, change).results] == [0]
+
+
+def test_node_without_acls_among_its_like_has_its_passwords_changed() -> None:
+    world = World(0)
+    world.machines = [Machine(world, number, Settings()) for number in (1, 2)]
+    world.until(lambda: all(each.node is not None for each in world.machines))
+    world.scheduler.run(10.0)
+    change = m.AlterUserScramCredentialsRequest(deletions=(), upsertions=(PASSWORD,))
+    for each in world.machines:
+        assert [each.error_code for each in world.ask(each, ANN, change).results] == [0]
+
+
 def _is_allowed_everywhere(world: World, topic: str, *, expected: bool) -> bool:
     return {allowed_at(each, Operation.READ, topic) for each in world.machines} == {expected}
 
@@ -279,6 +338,20 @@ def test_the_first_users_are_known_to_all_nodes(world: World) -> None:
     mechanism = ScramMechanism.SCRAM_SHA_256
     found = {each.access.credential("root", mechanism) for each in world.machines}
     assert found == set(FIRST.values())
+
+
+def test_a_node_serves_no_client_before_it_knows_the_first_users() -> None:
+    world = World(0)
+    world.machines = [Machine(world, number) for number in (1, 2, 3)]
+    world.until(lambda: all(each.node is not None for each in world.machines))
+    assert [each.knew_users for each in world.machines] == [True] * 3
+
+
+def test_a_node_that_has_other_first_users_does_not_wait_for_its_own() -> None:
+    world = World(1)
+    (stored,) = FIRST.values()
+    late = Machine(world, 2, users={("deleted", ScramMechanism.SCRAM_SHA_256): stored})
+    assert world.until(lambda: late.node is not None) < 5
 
 
 def test_rights_are_told_by_each_node_as_soon_as_they_are_acknowledged(world: World) -> None:
@@ -396,6 +469,112 @@ def test_a_node_that_deletes_no_topics_has_none_deleted_by_another() -> None:
         assert deleted.error_code == ErrorCode.TOPIC_DELETION_DISABLED
     (topic,) = world.ask(world.owner, ADMIN, m.MetadataRequest(topics=None)).topics
     assert topic.name == "orders"
+
+
+@pytest.mark.parametrize("at", ["the owner", "another"])
+def test_a_topic_that_is_deleted_just_now_is_not_made_anew_along_with_another(at: str) -> None:
+    world = World(2)
+    owner = world.owner
+    asked_node = owner if at == "the owner" else world.others[0]
+    rights = ((Operation.DESCRIBE, "orders"), (Operation.ALL, "new"))
+    creations = tuple(anns_right(*each) for each in rights)
+    world.ask(owner, ADMIN, m.CreateAclsRequest(creations=creations))
+    world.scheduler.run(1.0)
+    state = m.DeleteTopicState(name="orders", topic_id=NIL_UUID)
+    deletion = asked_by(ADMIN, m.DeleteTopicsRequest(topics=(state,), timeout_ms=1000))
+
+    def delete() -> None:
+        if asked_node is owner:
+            _node_of(owner).handle(cast(Exchange, deletion))
+        else:
+            owner.take(deletion)
+            _read_later(asked_node, lambda: "orders" not in _node_of(owner).topics)
+
+    topics = tuple(m.MetadataRequestTopic(name=name) for name in ("orders", "new"))
+    asked = asked_by(ANN, m.MetadataRequest(topics=topics))
+    asked.meanwhile = delete
+    asked_node.take(asked)
+    world.until(lambda: asked.answer is not None)
+    told = {topic.name: topic.error_code for topic in asked.answer.topics}
+    assert told == {"orders": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "new": 0}
+    world.until(lambda: deletion.answer is not None)
+    (topic,) = world.ask(owner, ADMIN, m.MetadataRequest(topics=None)).topics
+    assert topic.name == "new"
+
+
+def _node_of(machine: Machine) -> Node:
+    assert machine.node is not None
+    return machine.node
+
+
+def _read_later(machine: Machine, happened: Callable[[], bool]) -> None:
+    """Have a node read its store only when something has happened."""
+    read = machine.store.load
+
+    async def load(shard: int) -> Any:
+        while not happened():  # noqa: ASYNC110  # of another loop
+            await asyncio.sleep(0.001)
+        return await read(shard)
+
+    setattr(machine.store, "load", load)  # noqa: B010  # mypy takes it for a method
+
+
+MANY: Final = 2_000
+ALL_ABOUT_TOPICS: Final = m.DescribeAclsRequest(
+    resource_type_filter=ResourceType.TOPIC,
+    resource_name_filter=None,
+    pattern_type_filter=PatternType.ANY,
+    principal_filter=None,
+    host_filter=None,
+    operation=Operation.ANY,
+    permission_type=Permission.ANY,
+)
+
+
+def _asked_for_many() -> Asked:
+    creations = tuple(anns_right(Operation.READ, f"t{number}") for number in range(MANY))
+    return asked_by(ADMIN, m.CreateAclsRequest(creations=creations))
+
+
+def test_only_requests_about_rights_wait_while_very_many_are_changed() -> None:
+    world = World(2)
+    owner, other = world.owner, world.others[0]
+    creation, shown = _asked_for_many(), asked_by(ADMIN, ALL_ABOUT_TOPICS)
+    topics = asked_by(ADMIN, m.MetadataRequest(topics=None))
+    answered: list[Asked] = []
+    for asked in (creation, shown, topics):
+        asked.then = answered.append
+        owner.take(asked)
+    world.until(lambda: shown.answer is not None)
+    assert answered == [topics, creation, shown]
+    assert [each.error_code for each in creation.answer.results] == [0] * MANY
+    assert len(shown.answer.resources) == MANY
+    world.until(lambda: allowed_at(other, Operation.READ, f"t{MANY - 1}"), KNOWN_WITHIN_S)
+    filters = tuple(filter_of(f"t{number}") for number in range(MANY))
+    gone = world.ask(other, ADMIN, m.DeleteAclsRequest(filters=filters))
+    assert {len(each.matching_acls) for each in gone.filter_results} == {1}
+    assert world.ask(owner, ADMIN, ALL_ABOUT_TOPICS).resources == ()
+
+
+def test_a_change_of_very_many_rights_that_breaks_off_is_in_doubt() -> None:
+    world = World(1)
+    owner = world.owner
+    creation, shown = _asked_for_many(), asked_by(ADMIN, ALL_ABOUT_TOPICS)
+    append = owner.store.append
+
+    async def append_once(*stored: Any) -> None:
+        owner.cut_off()
+        await append(*stored)
+
+    setattr(owner.store, "append", append_once)  # noqa: B010  # mypy takes it for a method
+    for asked in (creation, shown):
+        owner.take(asked)
+    world.until(lambda: shown.answer is not None)
+    assert allowed_at(owner, Operation.READ, "t0")
+    assert not allowed_at(owner, Operation.READ, f"t{MANY - 1}")
+    (error,) = {each.error_code for each in creation.answer.results}
+    assert error == ErrorCode.REQUEST_TIMED_OUT
+    assert shown.answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 def test_rights_outlive_the_node_that_was_told_of_them() -> None:

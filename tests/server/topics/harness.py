@@ -36,6 +36,7 @@ from coterie_server.topics import (
     from_stored,
     to_stored,
 )
+from coterie_server.topics.work import CHANGES_AT_ONCE
 from tests.support.requests import Asked
 from tests.support.turns import finished
 
@@ -117,6 +118,8 @@ class CatalogueHarness:
         self.stored: dict[bytes, bytes] = {}
         self.changes: list[Any] = []
         self.answer = Answer()
+        #: How many the last request has taken.
+        self.steps = 0
 
     def ask(self, message: Any, version: int | None = None) -> Any:
         """Send a request, in the newest version if none is given; answer what the client reads."""
@@ -137,6 +140,16 @@ class CatalogueHarness:
         self._take(self.catalogue.ensure(name, partitions, self.now_ms))
 
     def _take(self, outcome: Outcome[Record]) -> None:
+        self.steps = 0
+        self._note(outcome)
+        while (work := self.catalogue.unfinished) is not None and not work.is_over:
+            assert len(outcome.records) <= CHANGES_AT_ONCE
+            outcome = work.go_on(self.now_ms)
+            self._note(outcome)
+        self.catalogue.unfinished = None
+
+    def _note(self, outcome: Outcome[Record]) -> None:
+        self.steps += 1
         self.answer = answer = Answer.of(outcome)
         self.changes += answer.changes
         for key, value in map(to_stored, answer.records):

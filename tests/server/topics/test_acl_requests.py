@@ -9,6 +9,8 @@ import pytest
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
 from coterie_server.security.acls import Operation, PatternType, Permission, ResourceType
+from coterie_server.topics import acl_requests
+from coterie_server.topics.work import CHANGES_AT_ONCE
 from tests.server.topics.harness import CatalogueHarness
 
 ANY: Final = 1
@@ -108,6 +110,43 @@ def test_what_matches_a_filter_is_deleted_and_told(harness: CatalogueHarness) ->
     assert found == [(0, 2), (0, 2), (0, 0), (ErrorCode.INVALID_REQUEST, 0)]
     assert names(harness) == []
     assert harness.stored == {}
+
+
+def test_very_many_are_added_and_deleted_in_small_steps() -> None:
+    harness = CatalogueHarness(has_authorizer=True, max_acls=20_000)
+    number = 20 * CHANGES_AT_ONCE
+    creations = [creation(f"g{number}") for number in range(number)]
+    wrong = creation("wrong", operation=Operation.ANY)
+    found = create(harness, *creations, wrong)
+    assert found == [0] * number + [ErrorCode.INVALID_REQUEST]
+    assert harness.steps > 20
+    assert len(harness.stored) == number
+    harness.restart()
+    filters = [m.DeleteAclsFilter(**all_acls(resource_name_filter=f"g{n}")) for n in range(number)]
+    anns = m.DeleteAclsFilter(**all_acls(principal_filter="User:ann"))
+    answer = harness.ask(m.DeleteAclsRequest(filters=(*filters, anns)))
+    told = [
+        [each.resource_name for each in result.matching_acls] for result in answer.filter_results
+    ]
+    assert told[:-1] == [[f"g{n}"] for n in range(number)]
+    assert len(told[-1]) == number
+    assert harness.steps > 20
+    assert harness.stored == {}
+
+
+@pytest.mark.parametrize("asked", [1, 11])
+def test_more_than_a_request_may_delete_or_be_told_of_stay(
+    asked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(acl_requests, "_CHANGES_MAX", 9 if asked == 1 else 10)
+    monkeypatch.setattr(acl_requests, "_TOLD_MAX", 100)
+    harness = CatalogueHarness(has_authorizer=True, max_acls=10)
+    create(harness, *(creation(f"g{number}") for number in range(10)))
+    wanted = m.DeleteAclsFilter(**all_acls())
+    answer = harness.ask(m.DeleteAclsRequest(filters=(wanted,) * asked))
+    assert {each.error_code for each in answer.filter_results} == {ErrorCode.POLICY_VIOLATION}
+    assert len(answer.filter_results) == asked
+    assert len(harness.stored) == 10
 
 
 def test_without_an_authorizer_there_are_no_acls() -> None:

@@ -9,6 +9,7 @@ import pytest
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.messages import MetadataRequest, MetadataRequestTopic
 from coterie_protocol.schema import NIL_UUID
+from coterie_server.only_told import only_told
 from tests.server.topics.harness import CLUSTER, NODE, CatalogueHarness, changed, topic_id
 from tests.support.requests import ADVERTISED
 
@@ -194,6 +195,22 @@ def test_from_version_4_on_a_client_may_forbid_creation(version: int) -> None:
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert told(harness.ask(request, version)) == [("new", unknown, 0)]
     assert harness.counts == {}
+
+
+@pytest.mark.parametrize("version", ALL)
+def test_of_topics_that_are_only_to_be_told_of_none_is_made(version: int) -> None:
+    harness = CatalogueHarness()
+    topics = (only_told("gone"), MetadataRequestTopic(name="new"), only_told("bad name"))
+    assert told(harness.send(MetadataRequest(topics=topics), version).message) == [
+        ("gone", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0),
+        ("new", 0, 1),
+        ("bad name", ErrorCode.INVALID_TOPIC_EXCEPTION, 0),
+    ]
+    assert harness.counts == {"new": 1}
+    harness.ensure("gone", 3)
+    assert told(harness.send(MetadataRequest(topics=topics[:1]), version).message) == [
+        ("gone", 0, 3)
+    ]
 
 
 @pytest.mark.parametrize("version", ALL)

@@ -11,6 +11,7 @@ from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
 from coterie_server.security import ScramCredential, ScramMechanism
 from coterie_server.security.records import CredentialRecord
+from coterie_server.topics.work import CHANGES_AT_ONCE
 from tests.server.topics.harness import CatalogueHarness
 
 SALT: Final = b"salt" * 4
@@ -137,6 +138,18 @@ def test_unknown_users_and_those_named_twice_are_told_as_such() -> None:
         "bob": ErrorCode.RESOURCE_NOT_FOUND,
         "cat": ErrorCode.DUPLICATE_RESOURCE,
     }
+
+
+def test_very_many_passwords_are_set_and_deleted_in_small_steps() -> None:
+    harness = CatalogueHarness()
+    names = [f"u{number}" for number in range(10 * CHANGES_AT_ONCE)]
+    alter(harness, *(upsertion(name) for name in names))
+    assert harness.steps > 10
+    assert len(harness.stored) == len(names)
+    gone = alter(harness, deletions=tuple(map(deletion, names)))
+    assert gone == dict.fromkeys(names, (0, None))
+    assert harness.steps > 10
+    assert harness.stored == {}
 
 
 def test_there_is_an_end_to_users() -> None:

@@ -139,6 +139,19 @@ PROFILES: Final = {
         faults_s=30.0,
         others={"nodes": 3},
     ),
+    # Static members come back after their sessions, and the group rebalances meanwhile.
+    "absences": Profile(
+        faults=FaultOptions(
+            absent_worker=4, add_worker=4, stop_worker=2, kill_coordinator=2, isolate_worker=2
+        ),
+        workers=3,
+        is_static=True,
+        faults_s=60.0,
+        others={
+            "settings": {"group_static_registration_timeout_ms": 40_000},
+            "assignor": "cooperative-sticky",
+        },
+    ),
     "coordinator's clock": Profile(
         faults=FaultOptions(coordinator_clock_jump=4, add_worker=3, long=True), faults_s=40.0
     ),

@@ -25,6 +25,7 @@ from coterie_client.partition_owner import PartitionOwner
 from coterie_client.work.supervisor import TaskSupervisor
 from coterie_protocol.error_codes import ErrorCode
 from coterie_server.group import (
+    absence,
     commit,
     heartbeat,
     join,
@@ -32,6 +33,7 @@ from coterie_server.group import (
     ledger,
     rebalance,
     recovery,
+    replacement,
     step,
     sync,
 )
@@ -204,12 +206,30 @@ def namesakes_not_fenced(check: Any, *arguments: Any) -> Any:
     return ErrorCode.UNKNOWN_MEMBER_ID if error is ErrorCode.FENCED_INSTANCE_ID else error
 
 
-@_mutant(join, "_hand_over", "namesakes")
+@_mutant(replacement, "_hand_over", "namesakes")
 def replaced_member_stays(hand_over: Any, step_: Step, group: Group, old: Any, *rest: Any) -> Any:
     """A static member comes back under a new id, and its former one is valid as well."""
     new = hand_over(step_, group, old, *rest)
     group.members[old.id] = old
     return new
+
+
+@_mutant(Group, "not_joined", "absences")
+def the_absent_are_awaited(_: Any, group: Group) -> list[Any]:
+    """A rebalance waits for members that are away."""
+    return [member for member in group.members.values() if member.join is None]
+
+
+@_mutant(absence, "end", "absences")
+def returns_go_unnoticed(_: Any, step_: Step, group: Group, member: Any) -> None:
+    """A member that was away is answered, and counts as away all the same."""
+    del step_, group, member
+
+
+@_mutant(absence, "resume", "absences")
+def absences_begin_anew(_: Any, step_: Step, group: Group, member: Any) -> None:
+    """A restart gives back their places for good to members that are away."""
+    step_.keep_alive(group, member, 3_600_000)
 
 
 @_mutant(Group, "renew", "namesakes")

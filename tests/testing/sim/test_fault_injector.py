@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from coterie_protocol.journal import Event, MemberGone, MemberReplaced
+from coterie_protocol.journal import Event, MemberGone, MemberReplaced, MemberReturned
 from coterie_testing.sim.coordinator import ADDRESS
 from coterie_testing.sim.faults import BY_PEOPLE, KINDS, PROFILES, Fault, plan, swarm
 from coterie_testing.sim.simulation import Simulation
@@ -20,10 +20,12 @@ AT_S = 4.0
 class Injected:
     """A run with one fault, and what was seen of it."""
 
-    def __init__(self, fault: Fault, look: Callable[[System], Any], *, static: int = 0) -> None:
+    def __init__(
+        self, fault: Fault, look: Callable[[System], Any], *, static: int = 0, **settings: object
+    ) -> None:
         self.events: list[Event] = []
         self.done = ""
-        options = SystemOptions(workers=2, static=static, faults_s=12.0)
+        options = SystemOptions(workers=2, static=static, settings=settings, faults_s=12.0)
         simulation = Simulation(5, options, [fault])
         self.system = system = simulation.system
         system.on_event = self._note
@@ -47,10 +49,16 @@ class Injected:
 
 
 def inject(
-    kind: str, look: Callable[[System], Any], *, static: int = 0, target: int = 0, amount: int = 1
+    kind: str,
+    look: Callable[[System], Any],
+    *,
+    static: int = 0,
+    target: int = 0,
+    amount: int = 1,
+    **settings: object,
 ) -> Injected:
     """Let something happen for two seconds, to two workers at work."""
-    return Injected(Fault(AT_S, kind, target, 2.0, amount), look, static=static)
+    return Injected(Fault(AT_S, kind, target, 2.0, amount), look, static=static, **settings)
 
 
 def names(system: System) -> list[str]:
@@ -86,6 +94,19 @@ def test_restarted_static_worker_keeps_its_name() -> None:
     run = inject("restart_worker", names, static=2)
     (replaced,) = (each for each in run.events if isinstance(each, MemberReplaced))
     assert replaced.instance == "i1"
+
+
+def test_absent_worker_comes_back_after_its_session() -> None:
+    settings = {"group_static_registration_timeout_ms": 60_000}
+    run = inject("absent_worker", names, static=2, **settings)
+    assert run.during == ["w2"]
+    (returned,) = (each for each in run.events if isinstance(each, MemberReturned))
+    assert returned.instance == "i1"
+    assert 2_000 <= returned.away_ms < 4_000
+
+
+def test_dynamic_member_is_not_absent() -> None:
+    assert inject("absent_worker", names).done == "absent worker: no target"
 
 
 def test_rolling_restart() -> None:

@@ -6,7 +6,8 @@ import hashlib
 import hmac
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, Protocol
 
 from coterie_server.security.credentials import (
@@ -104,6 +105,14 @@ class _Shape(NamedTuple):
 
 _USUAL: Final = _Shape(ITERATIONS_DEFAULT, SALT_BYTES, is_text=False)
 
+_Kind = tuple[ScramMechanism, _Shape]
+"""What tells credentials from each other, besides random bytes."""
+
+
+def _kind_for_plain(kept: Mapping[ScramMechanism, ScramCredential]) -> _Kind:
+    """Of the credential of a user that PLAIN checks passwords by: the strongest."""
+    return max((mechanism, _Shape.of(credential)) for mechanism, credential in kept.items())
+
 
 class Decoys:
     """Credentials of users who don't exist, so that a client can't tell that they don't.
@@ -117,7 +126,7 @@ class Decoys:
         self._key = key
         self._version: object = None
         #: By what PLAIN checks passwords: how long that takes depends on it.
-        self._plain: set[tuple[ScramMechanism, _Shape]] = set()
+        self._plain: set[_Kind] = set()
         self._shapes: dict[ScramMechanism, set[_Shape]] = {each: set() for each in ScramMechanism}
 
     def learn(self, users: Users) -> None:
@@ -125,26 +134,24 @@ class Decoys:
         if users.version == self._version:
             return
         self._version = users.version
-        counted: Counter[tuple[ScramMechanism, _Shape]] = Counter()
-        plain: Counter[tuple[ScramMechanism, _Shape]] = Counter()
+        counted: Counter[_Kind] = Counter()
+        plain: Counter[_Kind] = Counter()
         for kept in users.all():
-            shapes = {mechanism: _Shape.of(credential) for mechanism, credential in kept.items()}
-            counted.update(shapes.items())
-            plain[max(shapes.items())] += 1
+            counted.update((mechanism, _Shape.of(each)) for mechanism, each in kept.items())
+            plain[_kind_for_plain(kept)] += 1
         self._plain = _most_common(plain)
         for mechanism in ScramMechanism:
             own = Counter({key: count for key, count in counted.items() if key[0] is mechanism})
             self._shapes[mechanism] = {shape for _, shape in _most_common(own)}
 
-    def for_plain(self, name: str, plain_users: Users) -> Found:
-        """What a password is checked against that none fits, in the time that others take."""
-        known = {
-            max((mechanism, _Shape.of(credential)) for mechanism, credential in kept.items())
-            for kept in plain_users.all()
-        }
+    def for_plain(self, name: str, known: AbstractSet[_Kind]) -> Found:
+        """What a password is checked against that none fits, in the time that others take.
+
+        `known` are the kinds of credentials that there are besides those which were learned.
+        """
         found = self._plain | known or {(ScramMechanism.SCRAM_SHA_512, _USUAL)}
 
-        def derived(one: tuple[ScramMechanism, _Shape]) -> bytes:
+        def derived(one: _Kind) -> bytes:
             text = f"plain {one}\0{name}"
             return hmac.digest(self._key, text.encode("utf-8", "surrogatepass"), "sha256")
 
@@ -172,9 +179,7 @@ class Decoys:
         return ScramCredential(salt, derived("stored"), derived("server"), shape.iterations)
 
 
-def _most_common(
-    counted: Counter[tuple[ScramMechanism, _Shape]],
-) -> set[tuple[ScramMechanism, _Shape]]:
+def _most_common(counted: Counter[_Kind]) -> set[_Kind]:
     """The same ones on all nodes, and not too many."""
     return set(sorted(counted, key=lambda each: (-counted[each], each))[:_SHAPES_MAX])
 
@@ -187,30 +192,36 @@ class Found(NamedTuple):
     is_real: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Credentials:
-    """Finds a credential for every name; those that no user has are decoys."""
+    """Finds a credential for every name; those that no user has are decoys.
+
+    A decoy is made for users' names as well: the time would tell who is one.
+    """
 
     users: Users
     decoys: Decoys
     #: Users who may log in by PLAIN only, besides.
-    plain_users: Users
+    plain_users: KnownUsers
+    _plain_kinds: frozenset[_Kind] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._plain_kinds = frozenset(map(_kind_for_plain, self.plain_users.all()))
 
     def for_scram(self, name: str, mechanism: ScramMechanism) -> Found:
         """What a proof by SCRAM is checked against."""
         self.decoys.learn(self.users)
+        decoy = self.decoys.credential(name, mechanism)
         found = self.users.credential(name, mechanism)
-        if found is None:
-            return Found(self.decoys.credential(name, mechanism), mechanism, is_real=False)
-        return Found(found, mechanism, is_real=True)
+        return Found(found or decoy, mechanism, is_real=found is not None)
 
     def for_plain(self, name: str) -> Found:
         """What a password is checked against."""
         self.decoys.learn(self.users)
-        strongest = ScramMechanism.SCRAM_SHA_512
+        decoy = self.decoys.for_plain(name, self._plain_kinds)
         for users in (self.plain_users, self.users):
-            for mechanism in (strongest, ScramMechanism.SCRAM_SHA_256):
+            for mechanism in (ScramMechanism.SCRAM_SHA_512, ScramMechanism.SCRAM_SHA_256):
                 found = users.credential(name, mechanism)
                 if found is not None:
                     return Found(found, mechanism, is_real=True)
-        return self.decoys.for_plain(name, self.plain_users)
+        return decoy

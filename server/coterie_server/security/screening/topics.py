@@ -10,6 +10,7 @@ from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.schema import NIL_UUID
 from coterie_server.error_answers import error_answer
+from coterie_server.only_told import only_told
 from coterie_server.security.acls import Operation, ResourceType
 from coterie_server.security.screening.asking import (
     CHECKS_AT_ONCE,
@@ -131,6 +132,7 @@ def _metadata_by_name(
 ) -> Making[Verdict]:
     shown, hidden = yield from asking.sort_in_turns(Operation.DESCRIBE, _TOPIC, names, str)
     may_create = message.allow_auto_topic_creation and asking.topics.makes_topics
+    not_made: frozenset[str] = frozenset()
     if may_create and not asking.may_in_cluster(Operation.CREATE, is_noted=False):
         missing = [name for name in shown if not asking.topics.has_topic(name)]
         if missing and not asking.is_certain:
@@ -139,10 +141,15 @@ def _metadata_by_name(
         hidden += refused
         # Even what is there now may be gone when the catalogue looks, and must not be made anew.
         may_create = bool(created)
+        not_made = frozenset(shown).difference(created) if may_create else not_made
     narrowed = message
-    if hidden or may_create != message.allow_auto_topic_creation:
+    if hidden or not_made or may_create != message.allow_auto_topic_creation:
         left_out = frozenset(hidden)
-        kept = tuple(t for t in message.topics or () if t.name not in left_out)
+        kept = tuple(
+            only_told(topic.name) if topic.name in not_made else topic
+            for topic in message.topics or ()
+            if topic.name not in left_out
+        )
         narrowed = replace(message, topics=kept, allow_auto_topic_creation=may_create)
     elif not (
         message.include_topic_authorized_operations or message.include_cluster_authorized_operations

@@ -11,6 +11,7 @@ from coterie_client.membership.events import CoordinatorLost, GroupJoined
 from coterie_client.membership.events import Event as ClientEvent
 from coterie_protocol.journal import (
     Event,
+    MemberAway,
     MemberGone,
     OwnershipConflict,
     PhaseJoined,
@@ -30,7 +31,12 @@ __all__ = ["InvariantChecker", "Violation"]
 TopicPartition = tuple[str, int]
 
 #: How members are dropped that are silent or late.
-_EXPIRIES = frozenset({"session_expired", "join_expired", "rebalance_expired", "sync_expired"})
+_EXPIRIES = frozenset(
+    {
+        *("session_expired", "registration_expired"),
+        *("join_expired", "rebalance_expired", "sync_expired"),
+    }
+)
 
 
 class Violation(AssertionError):  # noqa: N818  # what was looked for
@@ -127,6 +133,8 @@ class InvariantChecker(WorkObserver):
         is_member = member_id in self._journal.members(worker.group_id)
         if not is_member and not is_exempt:
             self.fail(f"{partition}: {worker.name} works on it, but {member_id!r} is no member")
+        if self._journal.is_away(worker.group_id, member_id) and not is_exempt:
+            self.fail(f"{partition}: {worker.name} works on it, but {member_id!r} is away")
 
     def resumed(self, worker: Worker, partition: Partition, offset: int) -> None:
         """What was stored must still be there."""
@@ -208,6 +216,8 @@ class InvariantChecker(WorkObserver):
             self.fail(violation)
         self.exemptions.journalled(event)
         match event:
+            case MemberAway():
+                self._expired(event)
             case MemberGone() if event.how in _EXPIRIES:
                 self._expired(event)
             case OwnershipConflict():
@@ -225,9 +235,10 @@ class InvariantChecker(WorkObserver):
         yield from self._journal.journalled(ts_ms, event)
         yield from self.offsets.journalled(event)
 
-    def _expired(self, event: MemberGone) -> None:
+    def _expired(self, event: MemberAway | MemberGone) -> None:
         """No member is dropped as silent or late while nothing is wrong."""
-        self.counts[f"dropped: {event.how}"] += 1
+        how = event.how if isinstance(event, MemberGone) else "away"
+        self.counts[f"dropped: {how}"] += 1
         worker = self.exemptions.worker(event.member)
         if self.is_calm and worker is not None and worker.is_running:
             self.fail(f"{worker.name} was dropped although nothing is wrong with it: {event}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from coterie_protocol.journal import Event, MemberGone
+from coterie_protocol.journal import Event, MemberAway, MemberGone
 from coterie_testing.virtual import Scheduler
 
 __all__ = ["ClockChecker"]
@@ -88,7 +88,10 @@ class ClockChecker:
             yield f"the journal is {wall_ms - ts_ms} ms behind the system's clock: {event}"
 
     def _silence_after_pause(self, event: Event) -> Iterator[str]:
-        if not isinstance(event, MemberGone) or event.how != "session_expired":
-            return
-        if any(event.member.encode() in data for data in self._unread):
+        match event:
+            case MemberAway(member=member) | MemberGone(member=member, how="session_expired"):
+                pass
+            case _:
+                return
+        if any(member.encode() in data for data in self._unread):
             yield f"a member expired whose heartbeat had arrived during a pause: {event}"

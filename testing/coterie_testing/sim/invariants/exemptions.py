@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from coterie_protocol.journal import Event, GroupRecovered, MemberGone, MemberReplaced
+from coterie_protocol.journal import (
+    Event,
+    GroupRecovered,
+    MemberAway,
+    MemberGone,
+    MemberReplaced,
+)
 from coterie_testing.sim.worker import Worker
 from coterie_testing.virtual import Scheduler
 
@@ -96,6 +102,8 @@ class Exemptions:
         match event:
             case MemberReplaced(former_member=member_id):
                 self._ended(member_id)
+            case MemberAway(member=member_id):
+                self._dropped(member_id)
             case MemberGone(member=member_id):
                 if member_id in self._to_remove and event.how in ("left", "removed"):
                     self._ended(member_id)

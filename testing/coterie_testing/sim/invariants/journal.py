@@ -11,9 +11,11 @@ from coterie_protocol.journal import (
     Event,
     GroupEmptied,
     GroupRecovered,
+    MemberAway,
     MemberGone,
     MemberJoined,
     MemberReplaced,
+    MemberReturned,
     OffsetsCommitted,
     Partitions,
     PhaseJoined,
@@ -44,6 +46,8 @@ class _Group:
     generation: int = 0
     #: The members, with their rebalance timeouts as far as they are known.
     members: dict[str, int] = field(default_factory=dict)
+    #: Those of them whose session is over and whose place is kept.
+    away: set[str] = field(default_factory=set)
     #: Whether members are joining, and whether they wait for their assignment.
     is_joining: bool = False
     is_syncing: bool = False
@@ -68,6 +72,9 @@ class _Group:
     def rename(self, old: str, new: str) -> None:
         if old in self.members:
             self.members[new] = self.members.pop(old)
+        if old in self.away:
+            self.away.remove(old)
+            self.away.add(new)
         if self.assigned is not None and old in self.assigned:
             self.assigned[new] = self.assigned.pop(old)
 
@@ -98,6 +105,10 @@ class JournalChecker:
         """The members of a group."""
         return self._groups[group].members.keys()
 
+    def is_away(self, group: str, member: str) -> bool:
+        """Whether a member's session is over and its place is kept."""
+        return member in self._groups[group].away
+
     def assignment(self, group: str, member: str) -> frozenset[TopicPartition] | None:
         """A member's last assignment; None if that can't be known."""
         assigned = self._groups[group].assigned
@@ -109,6 +120,8 @@ class JournalChecker:
         match event:
             case MemberJoined() | MemberReplaced():
                 self._come(known, event)
+            case MemberAway() | MemberReturned():
+                yield from self._absence(known, event)
             case MemberGone():
                 yield from self._gone(known, ts_ms, event)
             case RebalanceStarted():
@@ -130,6 +143,18 @@ class JournalChecker:
         else:
             known.rename(event.former_member, event.member)
 
+    def _absence(self, known: _Group, event: MemberAway | MemberReturned) -> Iterator[str]:
+        if isinstance(event, MemberReturned):
+            if event.member not in known.away:
+                yield f"a member returned that was not away: {event}"
+            known.away.discard(event.member)
+            return
+        if event.silent_ms < event.session_timeout_ms // 2:
+            yield f"a member is away that was heard of {event.silent_ms} ms ago: {event}"
+        if event.member in known.away or event.member not in known.members:
+            yield f"a member is away that was so before, or is no member: {event}"
+        known.away.add(event.member)
+
     def _gone(self, known: _Group, ts_ms: int, event: MemberGone) -> Iterator[str]:
         # Not every request prolongs a session: asking for the assignment once more does not.
         if event.how == "session_expired" and event.silent_ms < event.session_timeout_ms // 2:
@@ -139,6 +164,9 @@ class JournalChecker:
             yield f"a member was waited for only {waited_ms} ms: {event}"
         if event.member not in known.members:
             yield f"a member left that was not in the group: {event}"
+        if (event.how == "registration_expired") > (event.member in known.away):
+            yield f"a member lost its place that was not away: {event}"
+        known.away.discard(event.member)
         known.members.pop(event.member, None)
         if known.assigned is not None:
             known.assigned.pop(event.member, None)
@@ -151,6 +179,8 @@ class JournalChecker:
             known.generation = event.generation
         if event.generation != known.generation:
             yield f"a rebalance starts from another generation than {known.generation}: {event}"
+        if awaited := known.away.intersection(event.awaited):
+            yield f"a rebalance waits for members that are away, {sorted(awaited)}: {event}"
         known.is_joining, known.is_syncing = True, False
         known.was_empty = event.from_state == GroupState.EMPTY.value
 
@@ -164,6 +194,9 @@ class JournalChecker:
         if event.dropped and event.took_ms < known.rebalance_timeout_ms:
             yield f"members were waited for only {event.took_ms} ms: {event}"
         members = {each.member for each in event.members}
+        joined = {each.member for each in event.members if each.joined_after_ms is not None}
+        if odd := sorted(joined & known.away):
+            yield f"members joined that are away, {odd}: {event}"
         if members != known.members.keys():
             odd = sorted(members.symmetric_difference(known.members))
             yield f"a generation has other members than joined or left before, {odd}: {event}"
@@ -202,6 +235,7 @@ class JournalChecker:
             yield from self._compare(known, assigned, event)
         timeouts = known.members
         known.members = {name: timeouts.get(name, 0) for name in event.members}
+        known.away = set(event.away)
         known.generation = event.generation
         known.is_joining = event.state == GroupState.PREPARING.value
         known.is_syncing = event.state == GroupState.COMPLETING.value
@@ -225,6 +259,8 @@ class JournalChecker:
             yield f"a commit was accepted before its generation had an assignment: {event}"
         if event.member not in known.members:
             yield f"a commit was accepted from a client that is no member: {event}"
+        if event.member in known.away:
+            yield f"a commit was accepted from a member that is away: {event}"
         for topic, offsets in event.offsets.items():
             for number in offsets:
                 owner = known.owner((topic, int(number)))

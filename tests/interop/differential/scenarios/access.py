@@ -504,6 +504,8 @@ async def acls_are_added(s: Script, version: int) -> None:
         answer.differs(CLIENTS_FAULT, "results[0].error_code", kafka=-1, coterie=42)
         answer.differs(CLIENTS_FAULT, "results[0].error_message", kafka=None, coterie=ANY)
     await s.ask(m.CreateAclsRequest(creations=(good, good)), version)
+    no_clients = _acl("", _R, _GROUP, s.group, principal="Group:staff")
+    await s.ask(m.CreateAclsRequest(creations=(no_clients,)), version)
     answer = await s.ask(m.CreateAclsRequest(creations=(good,)), version, "ann")
     answer.differs(REFUSALS, "results[0].error_message", kafka=ANY, coterie=_DENIED_TEXT)
     odd = _acl("ann", _R, _GROUP, s.group, host="10.*")
@@ -521,9 +523,10 @@ async def acls_are_deleted(s: Script, version: int) -> None:
     filters = (
         m.DeleteAclsFilter(**_filter(_TOPIC, s.group)),
         m.DeleteAclsFilter(**_filter(_GROUP, s.group, principal_filter="User:ann")),
+        m.DeleteAclsFilter(**_filter(_GROUP, s.group, host_filter="*")),
     )
     refused = await s.ask(m.DeleteAclsRequest(filters=filters), version, "ann")
-    for place in (0, 1):
+    for place in range(len(filters)):
         where = f"filter_results[{place}].error_message"
         refused.differs(REFUSALS, where, kafka=ANY, coterie=_DENIED_TEXT)
     await s.ask(m.DeleteAclsRequest(filters=filters), version)

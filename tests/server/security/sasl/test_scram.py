@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import hmac
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -133,6 +135,36 @@ def test_password_of_an_unknown_user_takes_as_long_as_those_of_users(
     for name in ("bob", "ann", "eve"):
         checked = found.for_plain(name)
         assert (checked.mechanism, checked.credential.iterations) == (mechanism, 5000)
+
+
+@pytest.mark.parametrize(
+    "find",
+    [
+        lambda found, name: found.for_scram(name, SHA_512),
+        lambda found, name: found.for_scram(name, SHA_256),
+        lambda found, name: found.for_plain(name),
+    ],
+)
+def test_users_take_as_long_to_be_found_as_names_of_none(
+    find: Callable[[Credentials, str], Found], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = credentials({"ann": "secret"}, {"bob": "secret"})
+    find(found, "whatever it takes to learn what users look like")
+    hashed: list[str] = []
+    digest = hmac.digest
+
+    def counted(key: bytes, said: bytes, how: str) -> bytes:
+        hashed.append(how)
+        return digest(key, said, how)
+
+    monkeypatch.setattr(hmac, "digest", counted)
+
+    def hashed_for(name: str) -> list[str]:
+        hashed.clear()
+        find(found, name)
+        return list(hashed)
+
+    assert hashed_for("ann") == hashed_for("bob") == hashed_for("carl") != []
 
 
 def test_first_challenge_looks_like_those_of_users_who_are_stored_here() -> None:

@@ -1,0 +1,160 @@
+"""Static members that are away: what waits for them, and what is shared out without them.
+
+Assignors need not know of absences.  A member that is away keeps what it had, and gets nothing on
+which another member could work.  Only where another member's copy of the state has caught up, that
+one goes on in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+
+from coterie_assignors.base import Claim, Cluster, MemberInfo, Partitions
+from coterie_assignors.copies import NO_COPY, Copies, Pair
+from coterie_assignors.state import WarmReport, WarmSettings
+from coterie_assignors.warm.refiner import Refined
+from coterie_protocol.consumer import flatten, group_by_topic
+
+__all__ = ["keep_for_absent", "keep_unless_caught_up", "with_stand_ins", "without_reports"]
+
+
+def keep_for_absent(
+    target: Mapping[str, Partitions],
+    members: Mapping[str, MemberInfo],
+    claims: Mapping[str, Claim],
+    cluster: Cluster,
+) -> Mapping[str, Partitions]:
+    """Let members that are away have what they had, of an assignment that took them for present.
+
+    What it gave them besides stays with the owner that claims it, or goes to the least busy member.
+    """
+    kept = _had(members, cluster)
+    if kept is None:
+        return target
+    taken = set().union(*kept.values())
+    held = {name: set(flatten(target[name])) - taken for name in members if name not in kept}
+    owners = _owners(claims, held)
+    for absent, pairs in kept.items():
+        for pair in sorted(flatten(target[absent]) - taken):
+            takers = [name for name in held if _may_take(members[name], pair)]
+            owner = owners.get(pair)
+            if owner in takers:
+                held[owner].add(pair)
+            elif takers:
+                held[min(takers, key=lambda name: (len(held[name]), name))].add(pair)
+            else:
+                pairs.add(pair)
+    return {name: group_by_topic(pairs) for name, pairs in (held | kept).items()}
+
+
+def with_stand_ins(
+    target: Mapping[str, Partitions], members: Mapping[str, MemberInfo]
+) -> dict[str, Partitions]:
+    """An assignment without the members that are away, as if others were to go on in their place.
+
+    Preferably those with the least lag: so it shows where copies are to be kept.
+    """
+    present = {name: member for name, member in members.items() if not member.is_away}
+    if len(present) == len(members):
+        return dict(target)
+    held = {name: set(flatten(target[name])) for name in present}
+    copies = Copies(list(present.values()))
+    for absent in members.keys() - present.keys():
+        for pair in flatten(target[absent]):
+            ranks = [
+                (copies.lag(pair, process), len(held[name]), name)
+                for name, process in zip(present, copies.process_of, strict=True)
+                if _may_take(present[name], pair)
+            ]
+            if ranks:
+                held[min(ranks)[-1]].add(pair)
+    return {name: group_by_topic(pairs) for name, pairs in held.items()}
+
+
+def without_reports(members: Mapping[str, MemberInfo]) -> dict[str, MemberInfo]:
+    """The members; what those that are away reported is no longer so."""
+    return {
+        name: replace(member, warm=WarmReport(member.warm.process, tags=member.warm.tags))
+        if member.is_away and member.warm is not None
+        else member
+        for name, member in members.items()
+    }
+
+
+def keep_unless_caught_up(
+    refined: Refined,
+    members: Mapping[str, MemberInfo],
+    cluster: Cluster,
+    settings: WarmSettings,
+) -> Refined:
+    """The same for members with state; a member whose copy has caught up goes on in their place.
+
+    One that was to begin without, since there is no better one, only goes on with its copy.
+    """
+    kept = _had(members, cluster)
+    if kept is None:
+        return refined
+    order = [member for member in members.values() if not member.is_away]
+    copies = Copies(order)
+    owners = {pair: i for i, m in enumerate(order) for pair in flatten(refined.active[m.member_id])}
+    standbys = {name: set(flatten(partitions)) for name, partitions in refined.standbys.items()}
+    for pairs in kept.values():
+        for pair in [pair for pair in pairs if pair in owners]:
+            owner = owners[pair]
+            if copies.lag(pair, copies.process_of[owner]) <= settings.acceptable_recovery_lag:
+                pairs.remove(pair)
+            elif copies.own_lag(pair, owner) < NO_COPY:
+                standbys.setdefault(order[owner].member_id, set()).add(pair)
+    waiting = set().union(*kept.values())
+    warmups = {name: _without(each, waiting) for name, each in refined.warmups.items()}
+    targets = {pair: name for pair, name in refined.targets.items() if pair not in waiting}
+    is_over = not targets and not any(warmups.values())
+    return replace(
+        refined,
+        active=_with(kept, refined.active, members),
+        standbys={name: group_by_topic(pairs) for name, pairs in standbys.items()},
+        warmups={name: each for name, each in warmups.items() if each},
+        targets=targets,
+        is_final=refined.is_final or is_over,
+    )
+
+
+def _owners(claims: Mapping[str, Claim], names: Collection[str]) -> dict[Pair, str]:
+    """Who had each partition last, of some members."""
+    by_age = sorted((claim.generation, name) for name, claim in claims.items() if name in names)
+    return {pair: name for _, name in by_age for pair in flatten(claims[name].owned)}
+
+
+def _may_take(member: MemberInfo, pair: Pair) -> bool:
+    return pair[0] in member.topics and pair not in flatten(member.refused)
+
+
+def _had(members: Mapping[str, MemberInfo], cluster: Cluster) -> dict[str, set[Pair]] | None:
+    """What each member that is away had and may have again; None if none is away."""
+    kept: dict[str, set[Pair]] = {}
+    taken: set[Pair] = set()
+    for name, member in members.items():
+        if member.is_away:
+            kept[name] = {
+                (topic, number)
+                for topic, number in flatten(member.owned)
+                if topic in member.topics and number < cluster.topics.get(topic, 0)
+            } - taken
+            taken |= kept[name]
+    return kept or None
+
+
+def _with(
+    kept: Mapping[str, set[Pair]], target: Mapping[str, Partitions], names: Iterable[str]
+) -> dict[str, Partitions]:
+    taken = set().union(*kept.values())
+    return {
+        name: group_by_topic(kept[name]) if name in kept else _without(target[name], taken)
+        for name in names
+    }
+
+
+def _without(partitions: Partitions, taken: set[Pair]) -> Partitions:
+    pairs = flatten(partitions)
+    return group_by_topic(pairs - taken) if pairs & taken else partitions

@@ -1,0 +1,82 @@
+"""From claims to each member's partitions, balanced by load."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from coterie_assignors.base import Claim, Cluster, MemberInfo, Partitions, in_kafka_order
+from coterie_assignors.ownership import UNOWNED, resolve_claims
+from coterie_assignors.sticky.balance import balanced, by_member
+from coterie_assignors.sticky.interchange import prefer_copies
+from coterie_assignors.sticky.pools import Pool, make_pools
+from coterie_assignors.sticky.weighing import Cargo, weigh
+from coterie_assignors.sticky.weighted import WeightedPlan
+from coterie_assignors.weights import Weights
+
+__all__ = ["balanced_by_load", "imbalance"]
+
+#: If the settings do not say how many partitions may move in a rebalance: one of so many.
+_ONE_OF: Final = 10
+
+
+def balanced_by_load(
+    cluster: Cluster,
+    members: Mapping[str, MemberInfo],
+    claims: Mapping[str, Claim],
+    weights: Weights,
+) -> dict[str, Partitions]:
+    """Assign all partitions so that loads are about even; by number if no load is known."""
+    order = in_kafka_order(members.values())
+    pools = _make_pools(order, cluster, claims)
+    cargo = weigh(order, pools, cluster, weights)
+    if cargo is None:
+        return prefer_copies(balanced(cluster, members, claims), cluster, members, claims)
+    _plan(order, pools, cluster, cargo, weights)
+    start = 0
+    for pool in pools:
+        pool.owners, start = cargo.owners[start : start + pool.size], start + pool.size
+    return by_member(order, pools, cluster)
+
+
+def imbalance(
+    cluster: Cluster,
+    members: Mapping[str, MemberInfo],
+    claims: Mapping[str, Claim],
+    weights: Weights,
+) -> str | None:
+    """Which member has too high a load, and how many partitions would move because of it."""
+    order = in_kafka_order(members.values())
+    pools = _make_pools(order, cluster, claims)
+    cargo = weigh(order, pools, cluster, weights)
+    if cargo is None:
+        return None
+    before = list(cargo.owners)
+    highest, ratio = WeightedPlan(order, pools, cluster, cargo, weights).highest_load
+    _plan(order, pools, cluster, cargo, weights)
+    moves = sum(had not in (UNOWNED, has) for had, has in zip(before, cargo.owners, strict=True))
+    if not moves:
+        return None
+    what = "1 partition" if moves == 1 else f"{moves} partitions"
+    name = order[highest].instance_id or order[highest].member_id
+    return f"{name} has {ratio:.2f} times the mean, {what} to move"
+
+
+def _make_pools(
+    order: Sequence[MemberInfo], cluster: Cluster, claims: Mapping[str, Claim]
+) -> list[Pool]:
+    owners = resolve_claims([claims.get(member.member_id, Claim()) for member in order])
+    return make_pools(order, cluster, owners)
+
+
+def _plan(
+    order: Sequence[MemberInfo],
+    pools: Sequence[Pool],
+    cluster: Cluster,
+    cargo: Cargo,
+    weights: Weights,
+) -> None:
+    plan = WeightedPlan(order, pools, cluster, cargo, weights)
+    plan.place()
+    plan.fill_idle()
+    plan.even_out(weights.max_moves or max(1, len(cargo.owners) // _ONE_OF))

@@ -1,0 +1,110 @@
+"""Who works on each partition now."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from coterie_assignors.copies import UNKNOWN_LAG, Pair
+from coterie_assignors.warm.group import Group
+
+__all__ = ["place_actives"]
+
+
+def place_actives(group: Group) -> dict[Pair, int]:
+    """Choose the member that is to work on each partition.
+
+    In this order: the one it is meant for, if that is ready, or shares the owner's process; the
+    owner, if it is at work; one that is caught up.  If there is none of these, all are cold, and
+    the work stands still whichever gets it: the owner keeps it, or the one least far behind gets
+    it, or else the one it is meant for.
+    """
+    active: dict[Pair, int] = {}
+    undecided: list[Pair] = []
+    for pair, wanted in group.target.items():
+        owner = group.owner.get(pair)
+        if group.is_ready(pair, wanted):
+            active[pair] = wanted
+        elif owner is not None and group.is_at_work(pair, owner):
+            active[pair] = wanted if group.in_one_process(wanted, owner) else owner
+        else:
+            undecided.append(pair)
+    if undecided:
+        substitutes = _Substitutes(group, active)
+        for pair in undecided:
+            active[pair] = substitutes.choose(pair)
+    return active
+
+
+class _Substitutes:
+    """Members for partitions that are meant for others, which are not ready.
+
+    A partition comes here, too, between its former owner and the member that it was released for:
+    the assignor has been asked again, and may have other plans for the two.  If it then went back
+    to its former owner, and that every time, the group would rebalance for ever.  So members that
+    are short of partitions come first, and of what is on its way to one, something else has to wait
+    in return.
+    """
+
+    def __init__(self, group: Group, active: dict[Pair, int]) -> None:
+        self._group = group
+        self._active = active
+        self._loads = Counter(active.values())
+        #: How many partitions each member is to have and neither has nor can have at once.
+        self._short = Counter(group.target.values())
+        #: The partitions that are to be released for each member, and can wait.
+        self._coming: dict[int, list[Pair]] = {}
+        for pair, member in active.items():
+            owner = group.owner.get(pair, member)
+            if owner == member:
+                self._short[member] -= 1
+            elif group.is_at_work(pair, owner):
+                self._coming.setdefault(member, []).append(pair)
+        self._stateless = [
+            index for index, member in enumerate(group.copies.order) if member.warm is None
+        ]
+
+    def choose(self, pair: Pair) -> int:
+        """The best of those that are cold or not meant to have it."""
+        wanted, owner = self._group.target[pair], self._group.owner.get(pair)
+        acceptable = self._group.settings.acceptable_recovery_lag
+        candidates = list(self._with_copies(pair))
+        ready = [
+            (self._short[key[-1]] <= 0, *key) for key in candidates if key[0] <= acceptable
+        ] + [
+            (False, acceptable, True, acceptable, self._loads[member], member)
+            for member in self._stateless
+            if self._short[member] > 0 and self._group.may_have(pair, member)
+        ]
+        if ready:
+            member = min(ready)[-1]
+        elif owner is not None:
+            member = owner
+        else:
+            member = min(candidates)[-1] if candidates else wanted
+        if self._group.in_one_process(wanted, member):
+            member = wanted
+        self._loads[member] += 1
+        if member == wanted:
+            self._short[member] -= 1
+        elif member != owner and self._short[member] > 0:
+            self._short[member] -= 1
+            self._let_wait(member)
+        return member
+
+    def _with_copies(self, pair: Pair) -> Iterator[tuple[int, bool, int, int, int]]:
+        """The members with copies, as keys that sort the best ones first."""
+        copies, wanted = self._group.copies, self._group.target[pair]
+        for process, lag in copies.lags.get(pair, {}).items():
+            if lag >= UNKNOWN_LAG:
+                continue
+            for member in copies.members_of[process]:
+                if self._group.may_keep(pair, member):
+                    own_lag = copies.own_lag(pair, member)
+                    yield lag, member != wanted, own_lag, self._loads[member], member
+
+    def _let_wait(self, member: int) -> None:
+        """Have a member that got something else do without what is to be released for it."""
+        if self._coming.get(member):
+            waiting = self._coming[member].pop()
+            self._active[waiting] = self._group.owner[waiting]

@@ -1,0 +1,133 @@
+"""The refiner: from what is right in the end to what is to be now.
+
+An assignor says where each partition belongs; a member that has no copy of its state can't simply
+take over, or the work stands still until it has one.  So the refiner compares that target with who
+works on what at present and with the lags that members report, and decides
+
+- who works on each partition now (`actives`);
+- which processes keep a copy in case an owner fails (`standbys`, and for better places
+  `standby_moves`);
+- which members make a copy to take over from others later (warm-ups).  The settings limit how many
+  there are at a time in the whole group.
+
+Each time members rejoin it is asked again, with other lags; step by step the present becomes the
+target.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from coterie_assignors.base import Claim, MemberInfo, Partitions
+from coterie_assignors.copies import Pair
+from coterie_assignors.state import WarmSettings
+from coterie_assignors.warm.actives import place_actives
+from coterie_assignors.warm.group import Group, Move, group_of
+from coterie_assignors.warm.standby_moves import move_standbys
+from coterie_assignors.warm.standbys import Standbys, place_standbys
+from coterie_protocol.consumer import group_by_topic
+
+__all__ = ["Refined", "refine"]
+
+
+@dataclass(frozen=True, slots=True)
+class Refined:
+    """What members are to have now, by member id; `active` has all members."""
+
+    active: dict[str, Partitions]
+    #: Copies in case an owner fails.
+    standbys: dict[str, Partitions]
+    #: Copies by which partitions, or standbys, are to move.
+    warmups: dict[str, Partitions]
+    #: The member that each partition is to move to in the end.
+    targets: dict[Pair, str]
+    #: Whether nothing is to move.
+    is_final: bool
+    #: Whether something could move at once that this answer leaves for the next one.
+    needs_rejoin: bool
+
+
+def refine(
+    target: Mapping[str, Partitions],
+    members: Mapping[str, MemberInfo],
+    claims: Mapping[str, Claim],
+    settings: WarmSettings,
+) -> Refined:
+    """Decide what each member is to have until the group looks again.
+
+    `target` has each partition at most once, and only with members that subscribe to its topic.
+    """
+    group = group_of(target, members, claims, settings)
+    active = place_actives(group)
+    standbys = place_standbys(group, active)
+    moves = _moves(group, active, standbys)
+    warmups = heapq.nsmallest(settings.max_warmup_replicas, moves, key=_urgency(group))
+    left = settings.max_warmup_replicas - len(warmups)
+    # One more than there is room for tells whether there is more to do.
+    better = move_standbys(standbys, left + 1) if settings.num_standbys else []
+    warmups += better[:left]
+    names = [member.member_id for member in group.copies.order]
+    moving = {pair: names[to] for pair, to in group.target.items() if active[pair] != to}
+    nothing: dict[str, Partitions] = dict.fromkeys(target, ())
+    return Refined(
+        active=nothing | _by_member(names, ((member, pair) for pair, member in active.items())),
+        standbys=_by_member(names, _standbys_of_members(group, standbys)),
+        warmups=_by_member(names, ((move.member, move.pair) for move in warmups)),
+        targets=moving,
+        is_final=not moving and not better,
+        needs_rejoin=any(group.is_ready(pair, group.target[pair]) for pair in moving),
+    )
+
+
+def _moves(group: Group, active: Mapping[Pair, int], standbys: Standbys) -> list[Move]:
+    """The copies that are missing where partitions are meant to be; a standby serves as well."""
+    process_of = group.copies.process_of
+    return [
+        Move(pair, wanted)
+        for pair, wanted in group.target.items()
+        if active[pair] != wanted
+        and not group.is_ready(pair, wanted)
+        and process_of[wanted] not in standbys.of[pair]
+    ]
+
+
+def _urgency(group: Group) -> Callable[[Move], tuple[int, Pair]]:
+    """Sorts copies: those that are under way come first, or none of them would ever be finished."""
+    copies = group.copies
+    return lambda move: (copies.lag(move.pair, copies.process_of[move.member]), move.pair)
+
+
+def _standbys_of_members(group: Group, standbys: Standbys) -> Iterator[tuple[int, Pair]]:
+    """Which member of each process keeps a standby: one that has the copy, else the least busy."""
+    copies = group.copies
+    counts = [0] * len(copies.order)
+    for pair, wanted in group.target.items():
+        # It could have the partition, and has to wait: it keeps the copy that makes it ready.
+        process = copies.process_of[wanted]
+        if (
+            standbys.active[pair] != process
+            and copies.order[wanted].warm is not None
+            and process not in standbys.of[pair]
+            and group.is_ready(pair, wanted)
+        ):
+            yield wanted, pair
+    for pair, processes in standbys.of.items():
+        for process in processes:
+            members = copies.members_of[process]
+            if len(members) > 1:
+                able = [member for member in members if group.may_keep(pair, member)]
+                member = min(able, key=lambda m: (copies.own_lag(pair, m), counts[m], m))
+            else:
+                member = members[0]
+            counts[member] += 1
+            yield member, pair
+
+
+def _by_member(names: Sequence[str], had: Iterable[tuple[int, Pair]]) -> dict[str, Partitions]:
+    """Group by member id; members that have nothing are left out."""
+    pairs: dict[int, list[Pair]] = {}
+    for member, pair in had:
+        pairs.setdefault(member, []).append(pair)
+    return {names[member]: group_by_topic(theirs) for member, theirs in sorted(pairs.items())}

@@ -1,0 +1,225 @@
+"""Standbys that are to move: to processes with less to do, or away from the same rack or tags.
+
+A standby moves as a partition does: where it is to be, there is a copy first; until that is caught
+up, the old one stays.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from coterie_assignors.copies import NO_COPY, Pair
+from coterie_assignors.warm.group import Move
+from coterie_assignors.warm.standbys import Standbys
+
+__all__ = ["move_standbys"]
+
+
+def move_standbys(standbys: Standbys, most: int) -> list[Move]:
+    """Move standbys to better places that are caught up; return what to copy to other ones.
+
+    These are at most so many; copies that are under way come first, those least far behind before
+    others.
+    """
+    search = _Search(standbys)
+    search.to_caught_up()
+    moves = search.to_copies_under_way(most)
+    while len(moves) < most:
+        better = search.less_crowded() or search.less_loaded()
+        if better is None:
+            break
+        move = search.made(better)
+        if move is not None:
+            moves.append(move)
+    return [_move(standbys, pair, process) for pair, process in moves]
+
+
+def _move(standbys: Standbys, pair: Pair, process: int) -> Move:
+    group = standbys.group
+    members = [m for m in group.copies.members_of[process] if group.may_keep(pair, m)]
+    return Move(pair, min(members, key=lambda m: (group.copies.own_lag(pair, m), m)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Better:
+    """A standby that would be better with another process."""
+
+    pair: Pair
+    giver: int
+    taker: int
+
+
+class _Search:
+    """Looks for moves; each one that is found counts for the next."""
+
+    def __init__(self, standbys: Standbys) -> None:
+        self._standbys = standbys
+        self._loads = standbys.loads
+        #: The partitions of which a standby is to move.
+        self._moving: set[Pair] = set()
+        topics = {pair[0] for pair in standbys.of}
+        self._keepers_of = {topic: frozenset(standbys.keepers(topic)) for topic in topics}
+        self._keepers = frozenset[int]().union(*self._keepers_of.values())
+        self._by_place = {topic: self._grouped(topic) for topic in topics}
+
+    def to_caught_up(self) -> None:
+        """Move standbys to better places that are caught up."""
+        ready, _ = self._copies()
+        has_moved = True
+        # One move can make room for another one; each makes places less crowded, or loads more
+        # even, so there is a last one.
+        while has_moved:
+            has_moved = False
+            for _, pair, process in ready:
+                has_moved |= self._moved_at_once(pair, process)
+
+    def to_copies_under_way(self, most: int) -> list[tuple[Pair, int]]:
+        """Find moves to better places with copies that are not caught up."""
+        _, under_way = self._copies()
+        moves: list[tuple[Pair, int]] = []
+        for _, pair, process in under_way:
+            if len(moves) == most:
+                break
+            worse = self._worse_than(pair, process)
+            if worse is not None:
+                moves.append(self._plan(_Better(pair, worse, process)))
+        return moves
+
+    def made(self, better: _Better) -> tuple[Pair, int] | None:
+        """Move a standby without a copy at once; return what else is to be copied first."""
+        if self._lag(better.pair, better.giver) < NO_COPY:
+            return self._plan(better)
+        topic = better.pair[0]
+        self._by_process[better.giver][topic].remove(better.pair)
+        self._by_process.setdefault(better.taker, {}).setdefault(topic, []).append(better.pair)
+        self._standbys.remove(better.pair, better.giver)
+        self._standbys.add(better.pair, better.taker)
+        return None
+
+    def _copies(self) -> tuple[list[tuple[int, Pair, int]], list[tuple[int, Pair, int]]]:
+        """All copies, those that are caught up and the others, best ones first."""
+        group = self._standbys.group
+        copies = sorted(
+            (lag, pair, process)
+            for pair, theirs in self._standbys.of.items()
+            if theirs
+            for process, lag in group.copies.lags.get(pair, {}).items()
+        )
+        first = bisect_right(
+            copies, group.settings.acceptable_recovery_lag, key=lambda each: each[0]
+        )
+        return copies[:first], copies[first:]
+
+    def _moved_at_once(self, pair: Pair, taker: int) -> bool:
+        if taker in self._standbys.of[pair]:
+            return False
+        worse = self._worse_than(pair, taker)
+        if worse is None:
+            return False
+        self._standbys.remove(pair, worse)
+        self._standbys.add(pair, taker)
+        return True
+
+    def less_crowded(self) -> _Better | None:
+        """Find a standby that another process would keep farther from the others."""
+        standbys = self._standbys
+        if standbys.places.is_one:
+            return None
+        for pair in standbys.of:
+            moves = [
+                (-gain, self._loads[taker], giver, taker)
+                for giver, gain, takers in self._less_crowded(pair)
+                for taker in takers
+                if self._may_take(pair, taker)
+            ]
+            if moves:
+                _, _, giver, taker = min(moves)
+                return _Better(pair, giver, taker)
+        return None
+
+    def _less_crowded(self, pair: Pair) -> Iterator[tuple[int, int, list[int]]]:
+        """The standbys that could be in better places, and the processes there."""
+        standbys = self._standbys
+        by_place = self._by_place[pair[0]]
+        # Standbys in one place are all alike; so are the processes in another one.
+        givers = {standbys.places.of[each]: each for each in standbys.of[pair]}
+        for giver in givers.values():
+            for takers in by_place:
+                gain = standbys.gain(pair, giver, takers[0])
+                if gain > 0:
+                    yield giver, gain, takers
+
+    def less_loaded(self) -> _Better | None:
+        """Find a standby of a process that has two more than another one that may have it."""
+        by_load = sorted(self._keepers, key=lambda each: (self._loads[each], each))
+        for taker in by_load:
+            for giver in reversed(by_load):
+                if self._loads[giver] < self._loads[taker] + 2:
+                    break
+                able = [
+                    (-self._lag(pair, giver), pair)
+                    for pair in self._common(giver, taker)
+                    if self._worse_than(pair, taker) == giver
+                ]
+                if able:
+                    return _Better(min(able)[-1], giver, taker)
+        return None
+
+    def _lag(self, pair: Pair, process: int) -> int:
+        return self._standbys.group.copies.lag(pair, process)
+
+    def _plan(self, better: _Better) -> tuple[Pair, int]:
+        """Count a move as done, which needs a copy first."""
+        self._moving.add(better.pair)
+        self._loads[better.giver] -= 1
+        self._loads[better.taker] += 1
+        return better.pair, better.taker
+
+    def _worse_than(self, pair: Pair, taker: int) -> int | None:
+        """The process whose standby would be better with another one, if there is one."""
+        if not self._may_take(pair, taker):
+            return None
+        gains = [
+            (
+                self._standbys.gain(pair, giver, taker),
+                self._loads[giver] - self._loads[taker],
+                giver,
+            )
+            for giver in self._standbys.of[pair]
+        ]
+        less_crowded, less_loaded, giver = max(gains)
+        is_better = less_crowded > 0 or (less_crowded == 0 and less_loaded >= 2)
+        return giver if is_better else None
+
+    def _may_take(self, pair: Pair, taker: int) -> bool:
+        """What a partition itself is to move to gets a copy for that."""
+        return (
+            pair not in self._moving
+            and taker != self._standbys.wanted(pair)
+            and self._standbys.may_have(pair, taker)
+        )
+
+    def _grouped(self, topic: str) -> list[list[int]]:
+        """The processes that may have a topic's standbys, by place."""
+        by_place: dict[int, list[int]] = {}
+        for process in self._standbys.keepers(topic):
+            by_place.setdefault(self._standbys.places.of[process], []).append(process)
+        return list(by_place.values())
+
+    @cached_property
+    def _by_process(self) -> dict[int, dict[str, list[Pair]]]:
+        """The standbys of each process, by topic."""
+        found: dict[int, dict[str, list[Pair]]] = {}
+        for pair, theirs in self._standbys.of.items():
+            for process in theirs:
+                found.setdefault(process, {}).setdefault(pair[0], []).append(pair)
+        return found
+
+    def _common(self, giver: int, taker: int) -> Iterator[Pair]:
+        """A process's standbys of topics that another one subscribes to as well."""
+        for topic, pairs in self._by_process.get(giver, {}).items():
+            if taker in self._keepers_of[topic]:
+                yield from pairs

@@ -1,0 +1,122 @@
+"""Has the group rebalance when loads are out of balance, if this member leads it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from coterie_assignors import Assignor, Cluster, MemberInfo, Partitions, Weights
+from coterie_assignors.outlook import later, read_loads
+from coterie_client.membership.context import Context
+from coterie_client.membership.phases import Phase
+from coterie_protocol.consumer import decode_assignment, group_by_topic
+from coterie_protocol.messages.sync_group import SyncGroupRequestAssignment
+
+__all__ = ["Decision", "Imbalance"]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a leader decided, and by what."""
+
+    assignor: Assignor
+    cluster: Cluster
+    members: Mapping[str, MemberInfo]
+    assignments: Sequence[SyncGroupRequestAssignment]
+
+    def assignment(self) -> dict[str, Partitions]:
+        """What each member was given."""
+        return {
+            each.member_id: decode_assignment(each.assignment).assigned_partitions
+            for each in self.assignments
+        }
+
+
+class Imbalance:
+    """Looks at the loads once a rest time, as far as the leader knows them.
+
+    Of its own partitions it knows the present load; other members told theirs when they joined.  So
+    it finds that it has too much itself, and what the last rebalance has left to do because
+    partitions rested or moves were limited.  When what others told is too old, or when they had
+    just begun and could not tell yet, a rebalance has them tell.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._outbox, self._state = context.outbox, context.state
+        self._fail = context.fail
+        self._loads = context.loads
+        self._decision: Decision | None = None
+        self._decided_ms = 0
+        self._due_ms = 0
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When to look."""
+        return self._due_ms if self._is_watching() else None
+
+    def decided(self, decision: Decision, now_ms: int) -> None:
+        """Note what was decided: it is looked at again after a rest."""
+        self._decision, self._decided_ms = decision, now_ms
+        weights = decision.assignor.weights
+        if weights is not None:
+            self._due_ms = now_ms + weights.rest_ms
+
+    def advance(self, now_ms: int) -> None:
+        """Look, if it is time to, and ask for a rebalance if partitions are to move."""
+        if not self._is_watching() or now_ms < self._due_ms:
+            return
+        assert self._decision is not None
+        weights = self._decision.assignor.weights
+        assert weights is not None
+        self._due_ms = now_ms + weights.rest_ms
+        try:
+            reason = self._reason(self._decision, weights, now_ms)
+        except Exception as error:  # noqa: BLE001  # the user's own code
+            self._fail(error)
+            return
+        if reason is not None:
+            self._state.request_rejoin(f"load: {reason}")
+
+    def _is_watching(self) -> bool:
+        state, decision = self._state, self._decision
+        if decision is None or not state.is_leader or state.phase is not Phase.STABLE:
+            return False
+        weights = decision.assignor.weights
+        starts = weights is not None and weights.rebalance
+        return starts and state.rejoin_reason is None and not state.is_closing
+
+    def _reason(self, decision: Decision, weights: Weights, now_ms: int) -> str | None:
+        elapsed_ms = now_ms - self._decided_ms
+        told, own = read_loads(decision.members), self._state.identity.member_id
+        known = later(told, decision.assignment(), elapsed_ms)
+        mine = known.pop(own, None)
+        reason = None
+        if mine is not None:
+            owned, report = group_by_topic(self._state.owned), self._loads.report(now_ms)
+            everybody = known | {own: replace(mine, owned=owned, loads=report)}
+            reason = decision.assignor.reason_to_rebalance(decision.cluster, everybody)
+        return reason or _reason_to_ask(known, elapsed_ms, weights)
+
+
+def _reason_to_ask(
+    others: Mapping[str, MemberInfo], elapsed_ms: int, weights: Weights
+) -> str | None:
+    """Why to have the other members tell their loads anew."""
+    tellers = [member.loads for member in others.values() if member.loads is not None]
+    if not tellers:
+        return None
+    if weights.refresh_ms is not None and elapsed_ms >= weights.refresh_ms:
+        return f"members told theirs {elapsed_ms // 1000} s ago"
+    # A load is known after `smoothing`, if it is measured from the beginning.  What is not known
+    # after twice that time is not measured at all.
+    known_after_ms = 2 * weights.smoothing_ms
+    beginners = sum(
+        any(
+            load.value is None and known_after_ms <= load.age_ms < elapsed_ms + known_after_ms
+            for load in report.owned.values()
+        )
+        for report in tellers
+    )
+    if beginners:
+        return f"{beginners} of {len(others)} other members could not tell theirs yet"
+    return None

@@ -1,0 +1,222 @@
+"""What a leader does about static members that are away."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coterie_assignors import (
+    RUNNING,
+    UNKNOWN,
+    Adjustment,
+    Assignor,
+    Cluster,
+    CooperativeStickyAssignor,
+    MemberInfo,
+    RangeAssignor,
+    RoundRobinAssignor,
+    StickyAssignor,
+    WarmReport,
+    WarmSettings,
+    lead,
+)
+from coterie_protocol.consumer import flatten
+from tests.assignors.world import Pair, assert_valid, group, having, loads, member
+from tests.support.cases import for_each
+
+ASSIGNORS = (CooperativeStickyAssignor, StickyAssignor, RangeAssignor, RoundRobinAssignor)
+
+
+def pairs(*numbers: int, topic: str = "t") -> list[Pair]:
+    return [(topic, number) for number in numbers]
+
+
+def away(member_id: str, owned: list[Pair], generation: int = 4) -> MemberInfo:
+    """A member that is away, with what it was assigned last."""
+    info = member(member_id, ["t"], owned, generation, instance_id=f"i-{member_id}")
+    return replace(info, is_away=True)
+
+
+@for_each("assignor", ASSIGNORS)
+def test_it_keeps_what_it_had_and_gets_nothing_more(assignor: type[Assignor]) -> None:
+    members = group(
+        away("gone", pairs(2)), member("a", ["t"], pairs(0, 1), 4), member("b", ["t"], (), 4)
+    )
+    answer = lead(assignor(), Cluster({"t": 9}), members)
+    assert flatten(answer.assignment["gone"]) == set(pairs(2))
+
+
+@for_each("assignor", ASSIGNORS)
+def test_the_others_share_the_rest_evenly(assignor: type[Assignor]) -> None:
+    """A newcomer takes over from those that are there."""
+    old = member("a", ["t"], pairs(0, 2, 4), 4)
+    members = group(away("gone", pairs(1, 3, 5)), old, member("b", ["t"]))
+    answer = lead(assignor(), Cluster({"t": 6}), members)
+    if answer.needs_rejoin:
+        answer = lead(assignor(), Cluster({"t": 6}), having(members, answer.assignment, 5))
+    assert flatten(answer.assignment["gone"]) == set(pairs(1, 3, 5))
+    assert sorted(loads(answer.assignment).values()) == [1, 2, 3]
+
+
+def test_what_it_would_be_given_stays_with_its_owners() -> None:
+    members = group(
+        away("gone", []), member("a", ["t"], pairs(0, 1, 2), 4), member("b", ["t"], pairs(3, 4), 4)
+    )
+    answer = lead(CooperativeStickyAssignor(), Cluster({"t": 5}), members)
+    assert not answer.needs_rejoin
+    assert flatten(answer.assignment["a"]) == set(pairs(0, 1, 2))
+
+
+def test_what_no_other_member_wants_goes_to_the_absent() -> None:
+    members = group(away("gone", []), member("a", ["u"]))
+    answer = lead(RangeAssignor(), Cluster({"t": 2, "u": 1}), members)
+    assert flatten(answer.assignment["gone"]) == set(pairs(0, 1))
+
+
+def test_nothing_is_withheld_for_its_sake() -> None:
+    """It would never give that back, so the group would rebalance again and again."""
+    stale = [*pairs(0, 1, 2), ("forgotten", 0)]
+    members = group(
+        away("gone", stale), member("a", ["t"], pairs(2, 3), 4), member("b", ["t"], (), 4)
+    )
+    answer = lead(CooperativeStickyAssignor(), Cluster({"t": 4}), members)
+    answer = lead(
+        CooperativeStickyAssignor(), Cluster({"t": 4}), having(members, answer.assignment)
+    )
+    assert not answer.needs_rejoin
+
+
+@pytest.mark.parametrize("owned", [pairs(7), [("u", 0)], []])
+def test_it_keeps_nothing_that_is_no_more_or_that_it_does_not_want(owned: list[Pair]) -> None:
+    answer = lead(
+        RangeAssignor(), Cluster({"t": 2, "u": 1}), group(away("gone", owned), member("a", ["t"]))
+    )
+    assert flatten(answer.assignment["gone"]) == set()
+    assert flatten(answer.assignment["a"]) == set(pairs(0, 1))
+
+
+def test_of_two_that_are_away_with_the_same_one_has_it() -> None:
+    members = group(away("x", pairs(0)), away("y", pairs(0)), member("a", ["t"]))
+    assert_valid({"t": 2}, members, lead(RangeAssignor(), Cluster({"t": 2}), members).assignment)
+
+
+@given(
+    st.integers(0, 12),
+    st.lists(st.tuples(st.sets(st.integers(0, 15)), st.booleans()), max_size=6),
+    st.sampled_from(ASSIGNORS),
+)
+def test_every_partition_has_one_owner_and_the_group_settles(
+    partitions: int, shares: list[tuple[set[int], bool]], assignor: type[Assignor]
+) -> None:
+    left = set(range(partitions))
+    members = group(member("leader", ["t"]))
+    for number, (share, is_away) in enumerate(shares):
+        owned, left = pairs(*sorted(share & left)), left - share
+        name = f"m{number}"
+        info = away(name, owned) if is_away else member(name, ["t"], owned, 4)
+        members[name] = info
+    answer = lead(assignor(), Cluster({"t": partitions}), members)
+    for generation in range(5, 8):
+        if answer.needs_rejoin:
+            members = having(members, answer.assignment, generation)
+            answer = lead(assignor(), Cluster({"t": partitions}), members)
+    assert not answer.needs_rejoin
+    if partitions:
+        assert_valid({"t": partitions}, members, answer.assignment)
+    for name, info in members.items():
+        if info.is_away:
+            assert flatten(answer.assignment[name]) <= flatten(info.owned)
+
+
+# -- with state ------------------------------------------------------------------------------------
+
+SETTINGS = WarmSettings(num_standbys=1)
+
+
+def warm(info: MemberInfo, lags: Mapping[int, int]) -> MemberInfo:
+    """A member of a process of its own, with these lags in the partitions of `t`."""
+    report = WarmReport(uuid.uuid4(), {("t", number): lag for number, lag in lags.items()})
+    return replace(info, warm=report)
+
+
+def led(*members: MemberInfo, partitions: int = 3) -> Adjustment:
+    return lead(CooperativeStickyAssignor(), Cluster({"t": partitions}), group(*members), SETTINGS)
+
+
+def absent(lags: Mapping[int, int], owned: tuple[int, ...] = (2,)) -> MemberInfo:
+    """A member that is away; what it reported as it last joined tells nothing any more."""
+    return warm(away("gone", pairs(*owned)), lags)
+
+
+def test_a_copy_that_has_caught_up_goes_on_in_place_of_the_absent() -> None:
+    answer = led(
+        absent({2: RUNNING}),
+        warm(member("a", ["t"], pairs(0), 4), {0: RUNNING, 2: 10_000}),
+        warm(member("b", ["t"], pairs(1), 4), {1: RUNNING}),
+    )
+    assert flatten(answer.assignment["gone"]) == set()
+    assert ("t", 2) in flatten(answer.assignment["a"])
+    assert not answer.needs_rejoin
+
+
+@pytest.mark.parametrize("lag", [10_001, UNKNOWN, None])
+def test_without_one_the_partition_waits_and_copies_are_kept_up(lag: int | None) -> None:
+    copies = {} if lag is None else {2: lag}
+    answer = led(
+        absent({2: RUNNING}),
+        warm(member("a", ["t"], pairs(0), 4), {0: RUNNING} | copies),
+        warm(member("b", ["t"], pairs(1), 4), {1: RUNNING}),
+    )
+    assert flatten(answer.assignment["gone"]) == set(pairs(2))
+    if lag is not None:
+        assert ("t", 2) in flatten(answer.standbys["a"])
+    assert ("t", 2) not in answer.targets
+
+
+def test_the_absent_take_no_part_of_the_budget_for_copies() -> None:
+    answer = led(
+        absent({}, (2, 3)), warm(member("a", ["t"], pairs(0, 1), 4), {0: -2, 1: -2}), partitions=4
+    )
+    assert answer.warmups == {}
+    assert answer.is_final
+
+
+def test_a_member_without_state_does_not_go_on_in_place_of_one_that_has() -> None:
+    answer = led(
+        absent({2: RUNNING}),
+        member("a", ["t"], pairs(0), 4),
+        warm(member("b", ["t"], pairs(1), 4), {1: RUNNING}),
+    )
+    assert flatten(answer.assignment["gone"]) == set(pairs(2))
+
+
+@given(
+    st.dictionaries(st.integers(0, 9), st.sampled_from([0, 5_000, 50_000, UNKNOWN]), max_size=6),
+    st.sets(st.integers(0, 9)),
+    st.sets(st.integers(0, 9)),
+)
+def test_with_state_every_partition_has_one_owner(
+    copies: dict[int, int], gone: set[int], own: set[int]
+) -> None:
+    mine = dict.fromkeys(own - gone, RUNNING)
+    members = group(
+        absent(dict.fromkeys(gone, RUNNING), tuple(sorted(gone))),
+        warm(member("a", ["t"], pairs(*sorted(own - gone)), 4), copies | mine),
+        warm(member("b", ["t"], (), 4), {}),
+    )
+    for generation in range(5, 9):
+        answer = lead(CooperativeStickyAssignor(), Cluster({"t": 10}), members, SETTINGS)
+        if not answer.needs_rejoin:
+            assert_valid({"t": 10}, members, answer.assignment)
+            break
+        members = having(members, answer.assignment, generation)
+    else:
+        raise AssertionError("it does not settle")
+    for number in gone:
+        owner = next(n for n, p in answer.assignment.items() if ("t", number) in flatten(p))
+        assert owner == "gone" or (owner == "a" and 0 <= copies.get(number, -1) <= 10_000)

@@ -1,0 +1,78 @@
+"""The nodes that share a store, as clients are told of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from coterie_server.address import Address
+from coterie_server.serving.cluster import Cluster, Directory, NodeNote
+from coterie_server.storage import NodeEntry, Survey
+
+LEASE_S: Final = 3.0
+MINE: Final = Address("one", 1)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request that came in by the first node's only listener."""
+
+    advertised: Address = MINE
+
+
+class Seen:
+    """A node that looks at the store."""
+
+    def __init__(self) -> None:
+        self.cluster = Cluster("node-1", LEASE_S)
+        self.directory = Directory(self.cluster, 1, {"": MINE})
+
+    def look(self, now_s: float, **nodes: bool) -> None:
+        """See nodes, each with whether its lease is valid."""
+        entries = (
+            NodeEntry(
+                f"node-{name[1:]}",
+                NodeNote(int(name[1:]), {"": Address(name, 1)}).to_bytes(),
+                1_000 if is_valid else 0,
+            )
+            for name, is_valid in nodes.items()
+        )
+        self.cluster.look(Survey(tuple(entries), ()), (), now_s)
+
+    @property
+    def told(self) -> list[int]:
+        """The nodes that clients are told of."""
+        return [node_id for node_id, _ in self.directory.reached_by(Asked())]
+
+
+def test_all_nodes_are_told_when_all_leases_have_run_out_at_once() -> None:
+    """Or the first one to renew its lease would be all that a client knows of for minutes."""
+    seen = Seen()
+    seen.look(0.0, n1=True, n2=True, n3=True)
+    seen.look(1.0, n1=True, n2=False, n3=False)
+    assert seen.told == [1, 2, 3]
+    assert seen.cluster.others == []  # they have no shards, and are not asked
+    seen.look(2.0, n1=True, n2=True, n3=False)
+    assert seen.told == [1, 2, 3]
+
+
+def test_node_that_stays_away_is_told_no_more() -> None:
+    seen = Seen()
+    seen.look(0.0, n2=True)
+    seen.look(LEASE_S, n2=False)
+    assert seen.told == [1, 2]
+    seen.look(LEASE_S + 0.1, n2=False)
+    assert seen.told == [1]
+
+
+def test_node_that_has_stopped_is_told_no_more_at_once() -> None:
+    seen = Seen()
+    seen.look(0.0, n2=True, n3=True)
+    seen.look(0.1, n3=True)
+    assert seen.told == [1, 3]
+
+
+def test_node_that_was_dead_before_is_not_told() -> None:
+    seen = Seen()
+    seen.look(0.0, n2=False)
+    assert seen.told == [1]
