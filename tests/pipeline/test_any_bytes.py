@@ -94,6 +94,8 @@ def _write(folder: Path) -> list[bytes]:
     chance = random.Random(7)
     lines = [write_line(line).encode() for line in simulated(3, "hostile")]
     lines += [line.encode(errors="surrogatepass") for line in ODD]
+    # Whether short enough to be tried as a whole, or too long for that, these are good.
+    lines += [COMMIT_LINE.replace('"0":5', _offsets(count)).encode() for count in (450, 5_000)]
     for index in range(0, len(lines), 5):
         data = bytearray(lines[index])
         for _ in range(3):
@@ -104,6 +106,10 @@ def _write(folder: Path) -> list[bytes]:
     (folder / segment_name("n4", 1)).write_bytes(chance.randbytes(5_000))
     (folder / f"{segment_name('n5', 1)}.gz").write_bytes(gzip.compress(b"\n".join(lines))[:-300])
     return [line for line in lines if why_not(line) is not None]
+
+
+def _offsets(count: int) -> str:
+    return ",".join(f'"{number}":{number}' for number in range(count))
 
 
 @pytest.mark.slow

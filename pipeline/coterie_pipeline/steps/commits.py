@@ -42,8 +42,10 @@ def _steps(lines: DataFrame) -> DataFrame:
         )
         .select(
             *("group", "node", "seq", "ts", "member", "topic", "offset"),
-            F.col("number").cast("bigint").alias("partition"),
+            F.col("number").try_cast("bigint").alias("partition"),
         )
+        # An earlier version may have taken lines with other names than numbers.
+        .where("partition is not null")
     )
     in_time = Window.partitionBy(*_KEY).orderBy("ts", "node", "seq")
     return one.withColumns(

@@ -6,7 +6,7 @@ each kind of row, of which one is not null.
 
 from __future__ import annotations
 
-import json
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from coterie_pipeline.schema import struct_of
 from coterie_pipeline.session import is_quick
 from coterie_pipeline.steps.parsing import COMMITS, CONTROL
 from coterie_pipeline.tables import FAULTS, OWNERSHIP, REBALANCES, SESSIONS
+from coterie_protocol.journal import JournalError, read_values
 
 __all__ = ["LINE_COLUMNS", "OUTPUTS", "by_group", "groups_of", "output", "replayed"]
 
@@ -119,7 +120,8 @@ def groups_of(batches: Batches, horizons_ms: dict[str, int]) -> Iterator[tuple[s
         if line is None:
             horizons_ms[group] = ts
         else:
-            found.add(Source(node, seq, ts, json.loads(line), len(line)))
+            with contextlib.suppress(JournalError):  # an earlier version may have taken it
+                found.add(Source(node, seq, ts, read_values(line), len(line)))
     if name is not None:
         yield name, found
 
