@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote
@@ -142,14 +143,16 @@ def _add(
     warehouse: Warehouse, piece: str, spark: SparkSession, segments: Sequence[str]
 ) -> tuple[str, ...]:
     """Read files, and return those that can't be unpacked to their ends."""
+    has_packed = any(_is_packed(path) for path in segments)
     try:
-        warehouse.add(piece, parse(_lines(spark, segments)))
+        with _without_traces(spark) if has_packed else contextlib.nullcontext():
+            warehouse.add(piece, parse(_lines(spark, segments)))
+            return ()
     except _FAILURES:
-        damaged = {path: why for path in segments if (why := _damage(spark, path)) is not None}
+        with _without_traces(spark):
+            damaged = {path: why for path in segments if (why := _damage(spark, path)) is not None}
         if not damaged:
             raise
-    else:
-        return ()
     whole = [path for path in segments if path not in damaged]
     lines = _lines(spark, list(damaged), ignoreCorruptFiles="true")
     if whole:
@@ -166,14 +169,28 @@ def _shown(path: str) -> str:
 
 def _damage(spark: SparkSession, segment: str) -> str | None:
     """Why a compressed file can't be unpacked to its end; None if it can."""
-    match = _SEGMENT.fullmatch(segment.rpartition("/")[2])
-    if match is None or match["packed"] is None:
+    if not _is_packed(segment):
         return None
     try:
         _lines(spark, [segment]).agg(F.count("value")).collect()
     except _FAILURES:
         return "the rest of this file can't be unpacked"
     return None
+
+
+def _is_packed(segment: str) -> bool:
+    match = _SEGMENT.fullmatch(segment.rpartition("/")[2])
+    return match is not None and match["packed"] is not None
+
+
+@contextlib.contextmanager
+def _without_traces(spark: SparkSession) -> Iterator[None]:
+    """Keep Java's traces of jobs that fail from the terminal: what failed is raised, or told."""
+    spark.sparkContext.setLogLevel("OFF")
+    try:
+        yield
+    finally:
+        spark.sparkContext.setLogLevel("ERROR")
 
 
 def _damaged(spark: SparkSession, why: Mapping[str, str]) -> DataFrame:
