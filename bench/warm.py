@@ -41,6 +41,8 @@ _KAFKA: Final = "kafka"
 #: What Kafka's own test allows for an answer.
 _TIMEOUT_S: Final = 120.0
 _ROUNDS_MAX: Final = 7
+#: The time for all rounds of a case; there are at least two rounds.
+_BUDGET_S: Final = 10.0
 
 _COLUMNS: Final = (
     Column("case", "partitions x processes"),
@@ -167,7 +169,8 @@ def _row(
     }
     if java is not None and java.put(_java_question(size, members)):
         entrants[_KAFKA] = java.seconds
-    rounds = max(2, min(effort.rounds, _ROUNDS_MAX))
+    slowest = max(seconds(0.0) or 0.0 for seconds in entrants.values())
+    rounds = max(2, min(effort.rounds, _ROUNDS_MAX, int(_BUDGET_S / max(slowest, 1e-9))))
     seconds = take_turns(entrants, rounds, effort.turn_ms)
     kafka = seconds.get(_KAFKA)
     cells: tuple[Cell, ...] = (

@@ -28,6 +28,7 @@ def keep_for_absent(
     """Let members that are away have what they had, of an assignment that took them for present.
 
     What it gave them besides stays with the owner that claims it, or goes to the least busy member.
+    Members that were to have what the absent keep get something else, if others have more.
     """
     kept = _had(members, cluster)
     if kept is None:
@@ -45,7 +46,28 @@ def keep_for_absent(
                 held[min(takers, key=lambda name: (len(held[name]), name))].add(pair)
             else:
                 pairs.add(pair)
+    for name in sorted(held):
+        for _ in flatten(target[name]) & taken:
+            _even_out(held, members, name, owners)
     return {name: group_by_topic(pairs) for name, pairs in (held | kept).items()}
+
+
+def _even_out(
+    held: dict[str, set[Pair]],
+    members: Mapping[str, MemberInfo],
+    taker: str,
+    owners: Mapping[Pair, str],
+) -> None:
+    """Give a member one partition of the busiest other one that has at least two more."""
+    givers = [name for name in held if len(held[name]) >= len(held[taker]) + 2]
+    for giver in sorted(givers, key=lambda name: (-len(held[name]), name)):
+        able = [pair for pair in held[giver] if _may_take(members[taker], pair)]
+        if able:
+            # Rather what its owner would have to give up anyway.
+            pair = min(able, key=lambda pair: (owners.get(pair) == giver, pair))
+            held[giver].remove(pair)
+            held[taker].add(pair)
+            return
 
 
 def with_stand_ins(

@@ -48,10 +48,13 @@ class Copies:
                 self._add(process, report.lags)
 
     def _add(self, process: int, lags: Mapping[Pair, int]) -> None:
+        known = self.lags
         for pair, lag in lags.items():
-            rank = _rank(lag)
-            of_pair = self.lags.setdefault(pair, {})
-            if rank < of_pair.get(process, NO_COPY):
+            rank = lag if 0 <= lag <= _LAG_MAX else _rank(lag)
+            of_pair = known.get(pair)
+            if of_pair is None:
+                known[pair] = {process: rank}
+            elif rank < of_pair.get(process, NO_COPY):
                 of_pair[process] = rank
 
     def lag(self, pair: Pair, process: int) -> int:

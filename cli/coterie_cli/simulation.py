@@ -168,7 +168,7 @@ def _explain(failed: Result) -> None:
     options = least.run.options
     workers = f"{options.workers} worker{'' if options.workers == 1 else 's'}"
     nodes = f", {options.nodes} coordinators" if options.nodes > 1 else ""
-    _complain(f"\n{workers} ({options.static} static){nodes}, {options.assignor}, faults:")
+    _complain(f"\n{workers} ({options.static} static){nodes}, {options.shared_out}, faults:")
     for fault in least.run.faults:
         _complain(f"  {fault}")
     if not least.run.faults:

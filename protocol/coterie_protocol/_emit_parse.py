@@ -13,6 +13,7 @@ import uuid
 from typing import Any, Final
 
 from coterie_protocol._format import (
+    TAGGED_LIMIT,
     TEXT_LIMIT,
     Blob,
     Format,
@@ -278,9 +279,9 @@ def _tag_varint(buf: bytes, pos: int) -> tuple[int, int]:
 
 def _count_tagged(buf: bytes, pos: int, end: int) -> tuple[int, int]:
     count, pos = _tag_varint(buf, pos)
-    if count * 2 > end - pos:
-        reason = f"{count} tagged fields announced, {end - pos} bytes left"
-        raise Malformed(reason, offset=pos)
+    if count > min((end - pos) // 2, TAGGED_LIMIT):
+        left = f"{end - pos} bytes left, {TAGGED_LIMIT} allowed"
+        raise Malformed(f"{count} tagged fields announced, {left}", offset=pos)
     return count, pos
 
 

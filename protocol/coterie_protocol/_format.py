@@ -21,6 +21,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 import construct
 
 __all__ = [
+    "TAGGED_LIMIT",
     "TEXT_LIMIT",
     "Blob",
     "Format",
@@ -45,6 +46,7 @@ else:
 
 #: Kafka refuses longer strings even where a compact length could say more.
 TEXT_LIMIT: Final = 2**15 - 1
+TAGGED_LIMIT: Final = 1_000  # no message has nearly as many, and each takes long to skip
 
 #: A varint holds 32 bits at most: five groups of seven.
 _VARINT_BYTES_MAX: Final = 5
@@ -321,9 +323,9 @@ class Record(Format):
     ) -> dict[str, Any]:
         path_of_tags = _below(path, "tagged fields")
         values = {}
-        count = Varint()._parse(stream, context, path_of_tags)
-        if count * 2 > _left(stream):
-            reason = f"{count} tagged fields announced, {_left(stream)} bytes left"
+        count, left = Varint()._parse(stream, context, path_of_tags), _left(stream)
+        if count > min(left // 2, TAGGED_LIMIT):
+            reason = f"{count} tagged fields announced, {left} bytes left, {TAGGED_LIMIT} allowed"
             raise Malformed(reason, path_of_tags, stream.tell())
         for _ in range(count):
             tag = Varint()._parse(stream, context, path_of_tags)

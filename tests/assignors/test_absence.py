@@ -131,6 +131,10 @@ def test_every_partition_has_one_owner_and_the_group_settles(
     for name, info in members.items():
         if info.is_away:
             assert flatten(answer.assignment[name]) <= flatten(info.owned)
+    again = lead(assignor(), Cluster({"t": partitions}), having(members, answer.assignment, 9))
+    if assignor is CooperativeStickyAssignor:
+        assert not again.needs_rejoin
+        assert again.assignment == answer.assignment
 
 
 # -- with state ------------------------------------------------------------------------------------

@@ -7,13 +7,17 @@ from dataclasses import replace
 
 import pytest
 
-from coterie_assignors import Cluster, CooperativeStickyAssignor, MemberInfo
+from coterie_assignors import Cluster, CooperativeStickyAssignor, MemberInfo, Weights
+from coterie_protocol.consumer import flatten
+from coterie_protocol.loads import Load, LoadReport
 from tests.assignors.world import having, loads, member
 
 TOPICS = [f"t{n:02}" for n in range(40)]
 
 
-def lines_run(cluster: Cluster, members: dict[str, MemberInfo]) -> int:
+def lines_run(
+    cluster: Cluster, members: dict[str, MemberInfo], weights: Weights | None = None
+) -> int:
     """How many lines of Python one assignment runs: a measure that no busy machine disturbs."""
     count = 0
 
@@ -25,7 +29,7 @@ def lines_run(cluster: Cluster, members: dict[str, MemberInfo]) -> int:
     before = sys.gettrace()
     sys.settrace(trace)  # type: ignore[arg-type]  # the stub wants a recursive type
     try:
-        CooperativeStickyAssignor().assign(cluster, members)
+        CooperativeStickyAssignor(weights).assign(cluster, members)
     finally:
         sys.settrace(before)
     return count
@@ -51,6 +55,21 @@ def test_work_grows_linearly_with_the_group(*, equal: bool) -> None:
     groups = (big(size, equal=equal) for size in (80, 320))
     small, large = (lines_run(Cluster(topics), members) for topics, members in groups)
     assert large < 6 * small
+
+
+@pytest.mark.parametrize("equal", [True, False], ids=["equal", "differing"])
+def test_work_grows_linearly_with_the_group_that_balances_loads(*, equal: bool) -> None:
+    def telling(info: MemberInfo) -> MemberInfo:
+        told = {pair: Load(1.0 + pair[1] * 7 % 11, 10**7) for pair in flatten(info.owned)}
+        return replace(info, loads=LoadReport(told))
+
+    counts = []
+    for size in (80, 320):
+        topics, members = big(size, equal=equal)
+        uneven = {name: telling(info) for name, info in members.items()}
+        uneven["new"] = member("new", TOPICS)
+        counts.append(lines_run(Cluster(topics), uneven, Weights()))
+    assert counts[1] < 6 * counts[0]
 
 
 def with_racks(

@@ -128,6 +128,24 @@ def test_a_standby_stays_with_the_member_of_a_process_that_has_the_copy() -> Non
     assert loads(led.standbys) == {"m2": 1}
 
 
+def test_a_standby_where_the_partition_is_to_move_stays_there() -> None:
+    """It is the partition itself that crowds that place."""
+    pair = ("t", 0)
+    led = lead(
+        Scripted({pair: "new"}),
+        Cluster({"t": 1}),
+        group(
+            warm("old", ["t"], {pair: -2}, [pair], tags={"zone": "a"}),
+            warm("new", ["t"], tags={"zone": "b"}),
+            warm("other", ["t"], tags={"zone": "a"}),
+            warm("another", ["t"], tags={"zone": "c"}),
+        ),
+        WarmSettings(num_standbys=1),
+    )
+    assert loads(led.standbys) == {"new": 1}
+    assert not led.warmups
+
+
 def test_refusing_members_get_no_copy() -> None:
     pair = ("t", 0)
     led = lead(

@@ -65,8 +65,8 @@ def groups(
         info = member(name, mine, claims, draw(st.integers(-1, 3)))
         if refusals:
             refused = draw(st.sets(st.sampled_from(every), max_size=3))
-            rack = draw(st.sampled_from([None, "r1", "r2"]))
-            info = replace(info, refused=group_by_topic(refused), rack=rack)
+            rack, away = draw(st.sampled_from([None, "r1", "r2"])), draw(st.integers(0, 4)) == 0
+            info = replace(info, refused=group_by_topic(refused), rack=rack, is_away=away)
         if not stock or draw(st.booleans()):
             owned = {pair: Load(draw(values), draw(ages)) for pair in sorted(claims)}
             gone = draw(st.sets(st.sampled_from(every), max_size=3)) - claims

@@ -393,6 +393,42 @@ def test_racks_do_not_come_before_loads() -> None:
     assert sorted(loads(given).values()) == [4, 4]
 
 
+# Members that are away
+
+
+def test_member_that_is_away_keeps_what_it_had_and_gets_nothing() -> None:
+    """Otherwise the leader would see what to move again and again, and `lead` would undo it."""
+    members = group(
+        replace(telling("a", dict.fromkeys(range(6), 9.0)), is_away=True, instance_id="i"),
+        telling("b", dict.fromkeys(range(6, 9), 1.0)),
+        telling("c", dict.fromkeys(range(9, 12), 1.0)),
+        replace(telling("d", {}), is_away=True, instance_id="j"),
+    )
+    given = share(members, 13)
+    assert given["a"] == set(range(6))
+    assert given["d"] == set()
+    assert {len(given["b"]), len(given["c"])} == {3, 4}
+    assert (
+        CooperativeStickyAssignor(Weights()).reason_to_rebalance(Cluster({"t": 12}), members)
+        is None
+    )
+
+
+def test_newcomer_does_not_take_from_a_member_that_is_away() -> None:
+    members = group(
+        replace(telling("a", dict.fromkeys(range(6), 9.0)), is_away=True, instance_id="i"),
+        telling("b", dict.fromkeys(range(6, 12), 1.0)),
+        telling("new", {}),
+    )
+    given = share(members, 12)
+    assert {name: len(each) for name, each in given.items()} == {"a": 6, "b": 3, "new": 3}
+
+
+def test_partition_waits_where_all_subscribers_are_away() -> None:
+    away = replace(telling("a", {0: 9.0}), is_away=True, instance_id="i")
+    assert share(group(away), 2) == {"a": {0, 1}}
+
+
 # State
 
 

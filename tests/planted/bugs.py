@@ -14,9 +14,15 @@ from functools import partial
 from typing import Any, Final
 from unittest.mock import patch
 
-from coterie_client import checks, group
-from coterie_client.membership import leaving
+from coterie_assignors import leader
+from coterie_assignors.sticky import assignors as sticky_assignors
+from coterie_assignors.warm import actives, refiner, standby_moves
+from coterie_assignors.warm import group as warm_group
+from coterie_assignors.warm import standbys as warm_standbys
+from coterie_client import checks, driver, group
+from coterie_client.membership import consumer_protocol, leaving, standbys
 from coterie_client.membership import offsets as commits
+from coterie_protocol.consumer import flatten
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import GroupRecovered
 from coterie_server.group import Group, heartbeat, recovery
@@ -312,6 +318,40 @@ def leave_said_once(*_: Any) -> bool:
     return False
 
 
+@_bug(standbys.Standbys, "_look", "tests/client/membership/test_warm_meetings.py")
+def unknown_lag_counts_as_none(look: Any, self: Any, held: Any) -> Any:
+    """A member that does not know how far behind its state is says that it has caught up."""
+    return {partition: max(lag, 0) for partition, lag in look(self, held).items()}
+
+
+@_bug(consumer_protocol, "orders_of", "tests/client/membership/test_warm_meetings.py")
+def coming_partitions_grow_cold(orders_of: Any, *arguments: Any) -> Any:
+    """What a member is about to get is no standby of it until the owner has let go."""
+    orders = orders_of(*arguments)
+    member, adjustment = arguments[:2]
+    coming = flatten(adjustment.withheld.get(member.member_id, ()))
+    return replace(orders, standbys=orders.standbys - coming)
+
+
+@_bug(standbys.Standbys, "begin_join", "tests/client/membership/test_standbys.py")
+def reports_are_made_once(_: Any, self: Any) -> None:
+    """A member reports at all joins what it held at the first."""
+    self._joined_topics = self._state.subscribed
+
+
+@_bug(standbys, "next_version", "tests/client/membership/test_warm_meetings.py")
+def versions_never_change(_: Any, used: int, *rest: Any) -> int:
+    """A member whose leader can't read its report writes the next one in the same version."""
+    del rest
+    return used
+
+
+@_bug(driver.Driver, "note_lag", "tests/client/group/test_driver.py")
+def caught_up_in_silence(_: Any, self: Any, partition: Any, lag: int) -> None:
+    """A warm-up that has caught up waits for the next heartbeat to say so."""
+    self._membership.note_lag(partition, lag)
+
+
 @_bug(commits.Commits, "_requeue", "tests/client/membership/test_commits.py")
 def unsettled_commits_forgotten(_: Any, self: Any, _unfinished: Any) -> None:
     """A commit that was not answered is not sent again."""
@@ -363,3 +403,79 @@ def strangers_trusted(*_: Any) -> None:
 @_bug(tokens, "_check_scopes", "tests/server/security/test_tokens.py")
 def scopes_unchecked(*_: Any) -> None:
     """A token's scopes may be anything."""
+
+
+# -- partitions with state ------------------------------------------------------------------------
+
+_SCENARIOS: Final = "tests/assignors/test_warm_scenarios.py"
+_CONVERGENCE: Final = "tests/assignors/test_warm_convergence.py"
+_PLACES: Final = "tests/assignors/test_standby_places.py"
+
+
+@_bug(warm_group.Group, "is_ready", _SCENARIOS)
+def cold_members_ready(*_: Any) -> bool:
+    """Partitions move at once, to members that have none of their state."""
+    return True
+
+
+@_bug(warm_group.Group, "is_at_work", _SCENARIOS)
+def cold_owners_at_work(*_: Any) -> bool:
+    """An owner that is still restoring keeps what another member is caught up with."""
+    return True
+
+
+@_bug(actives._Substitutes, "_with_copies", _SCENARIOS)
+def copies_unused(*_: Any) -> list[Any]:
+    """What has no owner goes to a cold member though another one is caught up."""
+    return []
+
+
+@_bug(refiner, "_urgency", _CONVERGENCE, "tests/assignors/test_warm_rules.py")
+def budget_swings(urgency: Any, group: Any) -> Any:
+    """Copies that were not begun come before those that are under way."""
+    key = urgency(group)
+    return lambda move: (-key(move)[0], move.pair)
+
+
+@_bug(refiner, "_moves", _SCENARIOS)
+def standbys_warmed_up_twice(_: Any, group: Any, active: Any, _standbys: Any) -> list[Any]:
+    """A member with a standby gets a warm-up of the same partition."""
+    return [
+        warm_group.Move(pair, wanted)
+        for pair, wanted in group.target.items()
+        if active[pair] != wanted
+    ]
+
+
+@_bug(warm_standbys.Standbys, "may_have", _PLACES, _CONVERGENCE)
+def standbys_with_the_owner(_: Any, standbys: Any, pair: Any, process: int) -> bool:
+    """A process that works on a partition also keeps a standby of it."""
+    return process not in standbys.of[pair]
+
+
+@_bug(warm_standbys.Standbys, "crowding", _PLACES)
+def zones_ignored(_: Any, standbys: Any, _pair: Any) -> list[int]:
+    """Copies of one partition are put into one zone."""
+    return [0] * len(standbys.places.common)
+
+
+@_bug(standby_moves._Search, "to_caught_up", _PLACES, _CONVERGENCE)
+def standbys_never_moved(*_: Any) -> None:
+    """A standby stays where it is though its new place has caught up, and probing goes on."""
+
+
+@_bug(actives._Substitutes, "_let_wait", _CONVERGENCE, "tests/assignors/test_warm_rules.py")
+def two_at_once(*_: Any) -> None:
+    """A member that takes over something else also gets what was on its way to it."""
+
+
+@_bug(leader, "_with_copies_kept", _PLACES)
+def copies_dropped_on_the_way(_: Any, standbys: Any, *_rest: Any) -> dict[str, Any]:
+    """A member gives up its copy of what is withheld for it."""
+    return dict(standbys)
+
+
+@_bug(sticky_assignors, "prefer_copies", "tests/assignors/test_interchange.py")
+def copies_begun_anew(_: Any, assignment: Any, *_rest: Any, **_named: Any) -> Any:
+    """Each answer of a sticky assignor means other partitions for a newcomer."""
+    return assignment

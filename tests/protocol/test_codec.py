@@ -665,6 +665,11 @@ BAD_SECTIONS = [
     (b"\x01", 1, "1 tagged fields announced, 0 bytes left"),
     (b"\xff\xff\xff\xff\x0f", 5, "announced, 0 bytes left"),
     (b"\x02\x28\x00\x29", 1, "2 tagged fields announced, 3 bytes left"),
+    (
+        b"\xe9\x07" + b"\x28\x00" * 1001,
+        2,
+        "1001 tagged fields announced, 2002 bytes left, 1000 allowed",
+    ),
     (b"\x01\x28\x05zzzz", 3, "a tagged field of 5 bytes, 4 left"),
     (b"\x01\x28\xff\xff\xff\xff\x0f", 7, "a tagged field of 4294967295 bytes, 0 left"),
     (b"\x01\x28\xff", 2, "cut off"),

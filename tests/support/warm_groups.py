@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from coterie_protocol.consumer import (
     Assignment,
@@ -73,13 +72,13 @@ def ordered(
     return encode_assignment(Assignment(assigned_partitions=entries, user_data=user_data), 1)
 
 
-def warm_pair(world: World, **attributes: Any) -> tuple[Client, Client]:
+def warm_pair(world: World, heir_name: str | None = None) -> tuple[Client, Client]:
     """A stable group: the first member owns all of `t`, and the second warms up for partition 3.
 
     The second has been 1,234 behind in it and 7 in partition 0, of which it keeps a copy.
     """
-    owner = world.member("a", metadata=reported(report(dict.fromkeys(range(4), -2))), **attributes)
-    heir = world.member("b", metadata=reported(report({0: 7, 3: 1_234})), **attributes)
+    owner = world.member("a", metadata=reported(report(dict.fromkeys(range(4), -2))))
+    heir = world.member("b", metadata=reported(report({0: 7, 3: 1_234})), static=heir_name)
     owner.join()
     world.sleep(world.config.initial_rebalance_delay_ms)
     owner.sync({owner: ordered((0, 1, 2, 3))})

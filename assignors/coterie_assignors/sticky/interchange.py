@@ -33,6 +33,7 @@ def prefer_copies(
     claims: Mapping[str, Claim],
     *,
     by_topic: bool = False,
+    copies: Copies | None = None,
 ) -> dict[str, Partitions]:
     """Exchange partitions for ones that their takers have copies of.
 
@@ -57,7 +58,9 @@ def prefer_copies(
         for number, index in of_topic.items()
         if index >= 0 and topic in topics[index]
     }
-    copies = Copies(order)
+    if all(owner.get(pair) == index for pair, index in taker.items()):
+        return dict(assignment)
+    copies = Copies(order) if copies is None else copies
     changes: dict[Pair, int] = {}
     for alike in _alike(order, cluster, taker, by_topic=by_topic):
         changes |= _exchanged(alike, taker, owner, copies)

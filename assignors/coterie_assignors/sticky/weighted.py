@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
+from math import inf
 from typing import Final
 
 from coterie_assignors.base import Cluster, MemberInfo
@@ -82,13 +83,19 @@ class WeightedPlan:
             if owner != UNOWNED:
                 self._loads[owner] += cargo.weights[position]
                 self._counts[owner] += 1
-        self._idle = [member for member, count in enumerate(self._counts) if not count]
+        # What members that are away had is kept for them, and they get nothing else.
+        self._away = frozenset(index for index, member in enumerate(order) if member.is_away)
+        present = [member for member in range(members) if member not in self._away]
+        self._idle = [member for member in present if not self._counts[member]]
         self._pools_of: list[list[int]] = [[] for _ in order]
         for index, pool in enumerate(pools):
             for member in pool.members:
                 self._pools_of[member].append(index)
-        self._means = _mean_loads(pools, cargo, members)
-        by_pool = {index: pool.members for index, pool in enumerate(pools)}
+        self._means = _mean_loads(pools, cargo, members, self._away)
+        by_pool = {
+            index: [member for member in pool.members if member not in self._away]
+            for index, pool in enumerate(pools)
+        }
         self._lowest = Ranking(self._loads, self._counts, by_pool)
         self._fewest = Ranking(self._counts, self._loads, by_pool)
         self._highest = Ranking(self._loads, self._counts, by_pool, highest_first=True)
@@ -118,7 +125,7 @@ class WeightedPlan:
         return self._means[member] * (1 + self._share) / 2
 
     def _accepts(self, member: int, position: int) -> bool:
-        return member not in self._cargo.barred.get(position, ())
+        return member not in self._away and member not in self._cargo.barred.get(position, ())
 
     def _place_at(self, position: int, member: int) -> None:
         weight, before = self._cargo.weights[position], self._cargo.owners[position]
@@ -157,8 +164,8 @@ class WeightedPlan:
             fewest = self._fewest.first(pool)
             near = fewest if fewest is not None and self._has_room(fewest, position) else None
         first = self._lowest.first(pool) if near is None else near
-        assert first is not None  # a pool has subscribers
-        return first
+        # Where all subscribers are away, one of them gets it when it is back.
+        return self._pools[pool].members[0] if first is None else first
 
     def _has_room(self, member: int, position: int) -> bool:
         """Whether a member may get a partition, and stays within its goal with it."""
@@ -330,7 +337,11 @@ class _Racks:
         everywhere = sorted({rack for racks in self._racks for rack in racks})
         for index, pool in enumerate(pools):
             for rack in everywhere:
-                near = [each for each in pool.members if (order[each].rack or rack) == rack]
+                near = [
+                    each
+                    for each in pool.members
+                    if (order[each].rack or rack) == rack and not order[each].is_away
+                ]
                 if near:
                     self.members[index, rack] = near
 
@@ -339,8 +350,13 @@ class _Racks:
         return sorted(self._racks[position]) if self._racks else ()
 
 
-def _mean_loads(pools: Sequence[Pool], cargo: Cargo, members: int) -> list[float]:
-    """For each member, the mean load of those that it shares topics with, directly or not."""
+def _mean_loads(
+    pools: Sequence[Pool], cargo: Cargo, members: int, away: Collection[int]
+) -> list[float]:
+    """For each member, the mean load of those that it shares topics with, directly or not.
+
+    Members that are away do not count, and have as much as they have.
+    """
     root = list(range(members))
 
     def find(member: int) -> int:
@@ -354,9 +370,13 @@ def _mean_loads(pools: Sequence[Pool], cargo: Cargo, members: int) -> list[float
         for member in pool.members:
             root[find(member)] = first
     totals: dict[int, int] = {}
-    for index, weight in zip(cargo.pools, cargo.weights, strict=True):
-        top = find(pools[index].members[0])
-        totals[top] = totals.get(top, 0) + weight
+    for index, weight, owner in zip(cargo.pools, cargo.weights, cargo.owners, strict=True):
+        if owner not in away:
+            top = find(pools[index].members[0])
+            totals[top] = totals.get(top, 0) + weight
     tops = [find(member) for member in range(members)]
-    sizes = Counter(tops)
-    return [totals.get(top, 0) / sizes[top] for top in tops]
+    sizes = Counter(top for member, top in enumerate(tops) if member not in away)
+    return [
+        inf if member in away else totals.get(top, 0) / sizes[top]
+        for member, top in enumerate(tops)
+    ]

@@ -33,6 +33,10 @@ class InstanceStickyAssignor(CooperativeStickyAssignor):
 
     name: ClassVar[str] = "instance-sticky"
 
+    def __init__(self) -> None:
+        """It balances numbers, not loads."""
+        super().__init__()
+
     def assign(self, cluster: Cluster, members: Mapping[str, MemberInfo]) -> dict[str, Partitions]:
         """Assign evenly over processes."""
         return self.assign_warm(cluster, members, WarmSettings())
@@ -52,7 +56,7 @@ class InstanceStickyAssignor(CooperativeStickyAssignor):
         for pair, member in given.items():
             pairs[member].append(pair)
         assignment = {each.member_id: group_by_topic(pairs[n]) for n, each in enumerate(order)}
-        return prefer_copies(assignment, cluster, members, claims, by_topic=True)
+        return prefer_copies(assignment, cluster, members, claims, by_topic=True, copies=copies)
 
 
 def _owners(

@@ -102,7 +102,6 @@ def _urgency(group: Group) -> Callable[[Move], tuple[int, Pair]]:
 def _standbys_of_members(group: Group, standbys: Standbys) -> Iterator[tuple[int, Pair]]:
     """Which member of each process keeps a standby: one that has the copy, else the least busy."""
     copies = group.copies
-    counts = [0] * len(copies.order)
     for pair, wanted in group.target.items():
         # It could have the partition, and has to wait: it keeps the copy that makes it ready.
         process = copies.process_of[wanted]
@@ -113,16 +112,42 @@ def _standbys_of_members(group: Group, standbys: Standbys) -> Iterator[tuple[int
             and group.is_ready(pair, wanted)
         ):
             yield wanted, pair
+    reporters = _reporters(group)
+    by_load = {
+        process: [(0, member) for member in members]
+        for process, members in enumerate(copies.members_of)
+    }
     for pair, processes in standbys.of.items():
         for process in processes:
-            members = copies.members_of[process]
-            if len(members) > 1:
-                able = [member for member in members if group.may_keep(pair, member)]
-                member = min(able, key=lambda m: (copies.own_lag(pair, m), counts[m], m))
-            else:
-                member = members[0]
-            counts[member] += 1
-            yield member, pair
+            member = reporters.get((process, pair))
+            yield _least_busy(group, pair, by_load[process]) if member is None else member, pair
+
+
+def _reporters(group: Group) -> dict[tuple[int, Pair], int]:
+    """The members that report copies, of processes with several members."""
+    copies = group.copies
+    found: dict[tuple[int, Pair], int] = {}
+    for process, members in enumerate(copies.members_of):
+        for member in members if len(members) > 1 else ():
+            report = copies.order[member].warm
+            for pair in report.lags if report else ():
+                other = found.setdefault((process, pair), member)
+                is_better = copies.own_lag(pair, member) < copies.own_lag(pair, other)
+                if group.may_keep(pair, member) and (is_better or not group.may_keep(pair, other)):
+                    found[process, pair] = member
+    return {key: member for key, member in found.items() if group.may_keep(key[1], member)}
+
+
+def _least_busy(group: Group, pair: Pair, heap: list[tuple[int, int]]) -> int:
+    """The member of a process with the fewest standbys, of those that may have this one."""
+    passed: list[tuple[int, int]] = []
+    while not group.may_keep(pair, heap[0][1]):
+        passed.append(heapq.heappop(heap))
+    count, member = heap[0]
+    heapq.heapreplace(heap, (count + 1, member))
+    for entry in passed:
+        heapq.heappush(heap, entry)
+    return member
 
 
 def _by_member(names: Sequence[str], had: Iterable[tuple[int, Pair]]) -> dict[str, Partitions]:

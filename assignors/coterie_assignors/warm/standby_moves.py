@@ -64,6 +64,10 @@ class _Search:
         self._keepers_of = {topic: frozenset(standbys.keepers(topic)) for topic in topics}
         self._keepers = frozenset[int]().union(*self._keepers_of.values())
         self._by_place = {topic: self._grouped(topic) for topic in topics}
+        #: The partitions whose standbys may be less crowded elsewhere, the first ones last.
+        self._unchecked = list(reversed(standbys.of))
+        #: The standbys that each process could hand over to processes in each place.
+        self._movable: dict[tuple[int, int], list[Pair]] = {}
 
     def to_caught_up(self) -> None:
         """Move standbys to better places that are caught up."""
@@ -92,9 +96,14 @@ class _Search:
         """Move a standby without a copy at once; return what else is to be copied first."""
         if self._lag(better.pair, better.giver) < NO_COPY:
             return self._plan(better)
-        topic = better.pair[0]
-        self._by_process[better.giver][topic].remove(better.pair)
-        self._by_process.setdefault(better.taker, {}).setdefault(topic, []).append(better.pair)
+        # A move changes how crowded the places of all its copies are.
+        changed = {better.taker, *self._standbys.of[better.pair]}
+        self._movable = {
+            key: found for key, found in self._movable.items() if key[0] not in changed
+        }
+        self._unchecked.append(better.pair)
+        self._by_process[better.giver].remove(better.pair)
+        self._by_process.setdefault(better.taker, []).append(better.pair)
         self._standbys.remove(better.pair, better.giver)
         self._standbys.add(better.pair, better.taker)
         return None
@@ -128,7 +137,8 @@ class _Search:
         standbys = self._standbys
         if standbys.places.is_one:
             return None
-        for pair in standbys.of:
+        while self._unchecked:
+            pair = self._unchecked[-1]
             moves = [
                 (-gain, self._loads[taker], giver, taker)
                 for giver, gain, takers in self._less_crowded(pair)
@@ -138,6 +148,7 @@ class _Search:
             if moves:
                 _, _, giver, taker = min(moves)
                 return _Better(pair, giver, taker)
+            self._unchecked.pop()
         return None
 
     def _less_crowded(self, pair: Pair) -> Iterator[tuple[int, int, list[int]]]:
@@ -145,7 +156,7 @@ class _Search:
         standbys = self._standbys
         by_place = self._by_place[pair[0]]
         # Standbys in one place are all alike; so are the processes in another one.
-        givers = {standbys.places.of[each]: each for each in standbys.of[pair]}
+        givers = {standbys.places.of[each]: each for each in self._givers(pair)}
         for giver in givers.values():
             for takers in by_place:
                 gain = standbys.gain(pair, giver, takers[0])
@@ -188,11 +199,16 @@ class _Search:
                 self._loads[giver] - self._loads[taker],
                 giver,
             )
-            for giver in self._standbys.of[pair]
+            for giver in self._givers(pair)
         ]
-        less_crowded, less_loaded, giver = max(gains)
+        less_crowded, less_loaded, giver = max(gains, default=(0, 0, taker))
         is_better = less_crowded > 0 or (less_crowded == 0 and less_loaded >= 2)
         return giver if is_better else None
+
+    def _givers(self, pair: Pair) -> Iterator[int]:
+        """The processes whose standby may move; where the partition itself is to be, it stays."""
+        wanted = self._standbys.wanted(pair)
+        return (each for each in self._standbys.of[pair] if each != wanted)
 
     def _may_take(self, pair: Pair, taker: int) -> bool:
         """What a partition itself is to move to gets a copy for that."""
@@ -210,16 +226,23 @@ class _Search:
         return list(by_place.values())
 
     @cached_property
-    def _by_process(self) -> dict[int, dict[str, list[Pair]]]:
-        """The standbys of each process, by topic."""
-        found: dict[int, dict[str, list[Pair]]] = {}
+    def _by_process(self) -> dict[int, list[Pair]]:
+        """The standbys of each process."""
+        found: dict[int, list[Pair]] = {}
         for pair, theirs in self._standbys.of.items():
             for process in theirs:
-                found.setdefault(process, {}).setdefault(pair[0], []).append(pair)
+                found.setdefault(process, []).append(pair)
         return found
 
     def _common(self, giver: int, taker: int) -> Iterator[Pair]:
-        """A process's standbys of topics that another one subscribes to as well."""
-        for topic, pairs in self._by_process.get(giver, {}).items():
-            if taker in self._keepers_of[topic]:
-                yield from pairs
+        """A process's standbys of topics of another one, where they would be no more crowded."""
+        place = self._standbys.places.of[taker]
+        if (giver, place) not in self._movable:
+            self._movable[giver, place] = [
+                pair
+                for pair in self._by_process.get(giver, ())
+                if self._standbys.gain(pair, giver, taker) >= 0
+            ]
+        for pair in self._movable[giver, place]:
+            if taker in self._keepers_of[pair[0]]:
+                yield pair

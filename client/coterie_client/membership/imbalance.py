@@ -55,8 +55,13 @@ class Imbalance:
         return self._due_ms if self._is_watching() else None
 
     def decided(self, decision: Decision, now_ms: int) -> None:
-        """Note what was decided: it is looked at again after a rest."""
-        self._decision, self._decided_ms = decision, now_ms
+        """Note what was decided: it is looked at again after a rest.
+
+        Not if members are away: these keep what they had, so the group is not balanced until they
+        are back or given up, however often it rebalances.
+        """
+        is_whole = not any(member.is_away for member in decision.members.values())
+        self._decision, self._decided_ms = decision if is_whole else None, now_ms
         weights = decision.assignor.weights
         if weights is not None:
             self._due_ms = now_ms + weights.rest_ms

@@ -13,16 +13,19 @@ from typing import Final
 
 from coterie_protocol.exceptions import ProtocolError
 from coterie_protocol.streams.assignment import NO_REBALANCE, decode_assignment_info
-from coterie_protocol.streams.envelope import split_user_data
+from coterie_protocol.streams.envelope import join_user_data, split_user_data
 from coterie_protocol.streams.subscription import LATEST_OFFSET, decode_subscription_info
 from coterie_protocol.streams.tasks import TaskId, TopicTasks
 
-__all__ = ["BLOCK_BYTES_MAX", "Orders", "has_block", "read_lags", "read_orders"]
+__all__ = ["BLOCK_BYTES_MAX", "Orders", "has_block", "may_have_block", "read_lags", "read_orders"]
 
 #: The longest block that is read, which has about a thousand tasks and takes some 30 ms.
 BLOCK_BYTES_MAX: Final = 65_536
 
 _Partition = tuple[str, int]
+
+#: What a block's trailer ends with.
+_MARK: Final = join_user_data(None, b"")[-4:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,11 @@ class Orders:
     targets: Mapping[_Partition, str] = field(default_factory=dict)
     #: When the group is to look whether copies have caught up, if this member is to start that.
     next_rebalance_ms: int | None = None
+
+
+def may_have_block(data: bytes) -> bool:
+    """Whether there may be a block anywhere in some bytes; most have none, and this is quick."""
+    return _MARK in data
 
 
 def has_block(user_data: bytes | None) -> bool:

@@ -27,7 +27,8 @@ class GroupState(Enum):
     """The first phase: joins are parked until all members have joined or their time is up.
 
     Heartbeats keep a member alive and answer REBALANCE_IN_PROGRESS, as does a sync.  Offsets can
-    be committed, so that a member can save its work before it gives up its partitions.
+    be committed, so that a member can save its work before it gives up its partitions.  Static
+    members that are away (see `absence`) are not waited for.
     """
 
     COMPLETING = "CompletingRebalance"
@@ -42,7 +43,8 @@ class GroupState(Enum):
     """All members have, or can ask for, their assignments.
 
     A sync is answered at once.  The leader's join, a join with a changed subscription, a new
-    member and a lost one start a rebalance.
+    member and a lost one start a rebalance; one that is away for now does not, unless others keep
+    copies of its state.
     """
 
     DEAD = "Dead"

@@ -18,6 +18,7 @@ from coterie_protocol.streams.reading import (
     BLOCK_BYTES_MAX,
     Orders,
     has_block,
+    may_have_block,
     read_lags,
     read_orders,
 )
@@ -89,8 +90,10 @@ def orders_of(
     member: Member, protocol: str | None, allowance: Allowance | None = None
 ) -> Orders | None:
     """What the leader ordered of a consumer besides its work; None if nothing."""
+    if not may_have_block(member.assignment):  # so that large groups are not read for nothing
+        return None
     try:
-        data = decode_assignment(member.assignment).user_data if member.assignment else None
+        data = decode_assignment(member.assignment).user_data
     except ProtocolError:
         return None
     if not (allowance or Allowance()).covers(data):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from coterie_protocol.journal import Event, Lags
+from coterie_protocol.journal import Event, MemberPhase
 from coterie_server.history.record import Beginning, CountedNames, LateMember, RebalanceRecord
 from coterie_server.history.stopped_partitions import StoppedPartitions
 
@@ -28,8 +27,8 @@ class GroupHistory:
     #: interest until its first phase is over.
     awaited: set[str] = field(default_factory=set)
     late: tuple[LateMember, ...] = ()
-    #: By member, how far behind it said that its copies of state are, as it joined.
-    lags: Mapping[str, Lags] = field(default_factory=dict)
+    #: What members said as they joined the running rebalance.
+    said: tuple[MemberPhase, ...] = ()
     #: Whether lines are missing since the running rebalance was last heard of.
     has_gap: bool = False
     #: Members that came and went since the last generation began.

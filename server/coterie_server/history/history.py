@@ -202,7 +202,7 @@ class History:
             running = _missed_start(event, ts_ms - event.took_ms)
         came, went = group.came, group.went
         group.came, group.went = CountedNames(), CountedNames()
-        group.lags = {each.member: each.lags for each in event.members if each.lags}
+        group.said = event.members
         # Joins count from when the phase began, or began anew after the group was recovered.
         group.stopped.members_joined(event.members, ts_ms - event.took_ms)
         waited_ms = ts_ms - running.started_ms
@@ -229,9 +229,9 @@ class History:
             moved=event.moved,
             revoked=event.revoked,
             needs_rejoin=event.needs_rejoin,
-            waiting_moves=waiting_moves(event, group.lags),
+            waiting_moves=waiting_moves(event, group.said),
         )
-        group.lags = {}
+        group.said = ()
         # Charge for the past before the new assignment replaces it.
         cost_ms = group.stopped.charge(ts_ms)
         group.stopped.assigned(event.assigned, needs_rejoin=event.needs_rejoin, ts=ts_ms)

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from coterie_server.history.record import NAMES_MAX, CountedNames
 
 if TYPE_CHECKING:
-    from coterie_protocol.journal import Lags, Partitions, RebalanceCompleted
+    from coterie_protocol.journal import MemberPhase, Partitions, RebalanceCompleted
 
 __all__ = ["waiting_moves"]
 
 
-def waiting_moves(event: RebalanceCompleted, lags: Mapping[str, Lags]) -> CountedNames:
+def waiting_moves(event: RebalanceCompleted, said: Iterable[MemberPhase]) -> CountedNames:
     """The moves that an assignment leaves for later, a few of them in words.
 
-    `lags` is what members said as they joined.
+    `said` is what members said as they joined.
     """
     if not event.targets:
         return CountedNames()
@@ -26,17 +26,27 @@ def waiting_moves(event: RebalanceCompleted, lags: Mapping[str, Lags]) -> Counte
         for topic, numbers in partitions.items()
         for number in numbers
     ]
+    members = {phase.member: phase for phase in said} if moves else {}
     owners = _owners(event.assigned or {}) if moves else {}
+
+    def name(member: str | None) -> str:
+        if member is None:
+            return "no member"
+        return (members[member].instance if member in members else None) or member
+
     named = tuple(
-        f"{topic}-{number} from {owners.get((topic, number), 'no member')} to {member}"
-        f" ({_state(event, lags.get(member) or {}, member, topic, number)})"
+        f"{topic}-{number} from {name(owners.get((topic, number)))} to {name(member)}"
+        f" ({_state(event, members.get(member), member, topic, number)})"
         for topic, number, member in sorted(moves)[:NAMES_MAX]
     )
     return CountedNames(len(moves), named)
 
 
-def _state(event: RebalanceCompleted, lags: Lags, member: str, topic: str, number: int) -> str:
+def _state(
+    event: RebalanceCompleted, said: MemberPhase | None, member: str, topic: str, number: int
+) -> str:
     """What the move of a partition to a member waits for."""
+    lags = (said.lags if said else None) or {}
     lag = lags.get(topic, {}).get(str(number))
     if lag is not None:
         return f"its copy was {lag:,} behind"

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import aiohttp
 from aiohttp import web
+from aiohttp.web_urldispatcher import MatchInfoError
 
 from coterie_protocol.exceptions import CoterieError
 from coterie_protocol.journal import CAUSES
@@ -75,7 +76,27 @@ def create_app(
             web.post("/v1/groups/{group}/rebalance", pages.force_rebalance),
         ]
     )
+    _refuse_deep_paths(app.router)
     return app
+
+
+#: No page has nearly as many slashes in its path; those in names of groups are percent-encoded.
+_SLASHES_MAX: Final = 16
+
+
+def _refuse_deep_paths(router: web.UrlDispatcher) -> None:
+    """Have no page be looked for at each slash of a path that has thousands.
+
+    Nothing else of ours is asked before that, and it would keep the event loop for seconds.
+    """
+    resolve = router.resolve
+
+    async def bounded(request: web.Request) -> web.UrlMappingMatchInfo:
+        if request.rel_url.raw_path.count("/") > _SLASHES_MAX:
+            return MatchInfoError(web.HTTPNotFound())
+        return await resolve(request)
+
+    router.resolve = bounded  # type: ignore[method-assign]
 
 
 class _Pages:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from coterie_server.log.logger import get_logger
+from coterie_server.security import ANONYMOUS
 
 if TYPE_CHECKING:
     from coterie_server.security import Principal
@@ -18,6 +20,8 @@ _log = get_logger(__name__)
 QUIET_MS: Final = 60_000
 #: How many different refusals are logged in that time; a client may think of names without end.
 _LINES_MAX: Final = 1_000
+#: How many of them are about one client, which could keep what others try out of the log otherwise.
+_LINES_EACH: Final = 100
 #: How much of a name is logged: as much as the longest that a topic can have.
 _SHOWN_MAX: Final = 249
 
@@ -30,6 +34,8 @@ class AuditLog:
         #: How often what was logged in this minute came again.
         self._seen: dict[tuple[object, ...], int] = {}
         self._beyond = 0
+        #: How many lines there are about whom: a principal, or the address of one without a name.
+        self._lines: Counter[Principal | str] = Counter()
 
     def refused(
         self,
@@ -44,12 +50,14 @@ class AuditLog:
             self._begin(now_ms)
         name, request = refusal.name[:_SHOWN_MAX], _title_of(message)
         key = (principal, host, request, refusal.operation, refusal.kind, name)
+        whom = host if principal == ANONYMOUS else principal
         if key in self._seen:
             self._seen[key] += 1
-        elif len(self._seen) >= _LINES_MAX:
+        elif len(self._seen) >= _LINES_MAX or self._lines[whom] >= _LINES_EACH:
             self._beyond += 1
         else:
             self._seen[key] = 0
+            self._lines[whom] += 1
             _log.warning(
                 "refused",
                 principal=str(principal),
@@ -73,6 +81,7 @@ class AuditLog:
             )
         self._begun_ms = now_ms
         self._seen.clear()
+        self._lines.clear()
         self._beyond = 0
 
 

@@ -41,6 +41,7 @@ from coterie_server.security.sasl.steps import (
     Check,
     Conversation,
     LoginRefusedError,
+    Step,
 )
 
 __all__ = ["Admitted", "Authentication", "Failure", "Outcome", "Reply", "SaslTerms", "State"]
@@ -48,6 +49,9 @@ __all__ = ["Admitted", "Authentication", "Failure", "Outcome", "Reply", "SaslTer
 #: How long a client has to wait, as with Kafka, before it may authenticate once more.
 _REAUTHENTICATION_MS: Final = 1000
 
+#: The longest message of a mechanism.  A frame may be several times as long, and what it says takes
+#: the event loop some nanoseconds for each byte, or much more where a library looks at it.
+_TOKEN_BYTES_MAX: Final = 131_072
 #: How much a client is told of why it is refused, as that may quote it.
 _TOLD_MAX: Final = 1_000
 
@@ -277,7 +281,7 @@ class Authentication:
                 return self._fail(f"unreadable request: {error}", is_delayed=False)
             token = self.request.message.auth_bytes
         try:
-            step = self._conversation.respond(token)
+            step = self._respond(token)
         except LoginRefusedError as error:
             return self._refuse(error)
         if isinstance(step, Check):
@@ -286,6 +290,11 @@ class Authentication:
         if isinstance(step, Challenge):
             return self._challenge(step)
         return self._accept(step, now_ms)
+
+    def _respond(self, token: bytes) -> Step:
+        if len(token) > _TOKEN_BYTES_MAX:
+            raise LoginRefusedError(f"a message of {len(token)} bytes")
+        return self._conversation.respond(token)
 
     def _challenge(self, challenge: Challenge) -> Reply:
         reply, error = self._reply(challenge.token), challenge.refusal

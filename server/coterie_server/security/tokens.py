@@ -29,6 +29,8 @@ _CURVES: Final = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES51
 _ALL: Final = (*_RSA, *_CURVES.values(), "EdDSA")
 #: Shorter ones can be broken.
 _RSA_BITS_MIN: Final = 2048
+#: The library looks at each character of a token by itself.
+_LENGTH_MAX: Final = 65_536
 #: So many that fit a token are tried at most.
 _TRIED_MAX: Final = 16
 _PEM: Final = re.compile(
@@ -169,6 +171,8 @@ def verified(
 
 
 def _claims(token: str, keys: Sequence[VerifyingKey]) -> dict[str, Any]:
+    if len(token) > _LENGTH_MAX:
+        raise TokenRefusedError(f"it is longer than {_LENGTH_MAX} characters")
     try:
         header = jwt.get_unverified_header(token)
     except (jwt.PyJWTError, ValueError, RecursionError):
@@ -186,21 +190,35 @@ def _claims(token: str, keys: Sequence[VerifyingKey]) -> dict[str, Any]:
     ]
     if not fitting:
         raise TokenRefusedError("there is no key for it")
-    for each in fitting[:_TRIED_MAX]:
-        try:
-            claims: dict[str, Any] = jwt.decode(
-                token,
-                each.key,
-                algorithms=[str(algorithm)],
-                options=_ONLY_SIGNATURE,  # type: ignore[arg-type]
-            )
-        except jwt.InvalidSignatureError:
-            continue
-        except (jwt.PyJWTError, ValueError, RecursionError):
-            raise TokenRefusedError("it is no JWT") from None
-        else:
-            return claims
-    raise TokenRefusedError("its signature does not fit")
+    signer = _signer(token, str(algorithm), fitting[:_TRIED_MAX])
+    try:
+        claims: dict[str, Any] = jwt.decode(
+            token,
+            signer.key,
+            algorithms=[str(algorithm)],
+            options=_ONLY_SIGNATURE,  # type: ignore[arg-type]
+        )
+    except (jwt.PyJWTError, ValueError, RecursionError):
+        raise TokenRefusedError("it is no JWT") from None
+    return claims
+
+
+def _signer(token: str, algorithm: str, keys: Sequence[VerifyingKey]) -> VerifyingKey:
+    """The key that a token seems to be signed with.
+
+    It is found first, as to decode the token with each of them would take many times as long.
+    """
+    said, _, signature = token.rpartition(".")
+    known = jwt.get_algorithm_by_name(algorithm)
+    try:
+        proof = jwt.utils.base64url_decode(signature)
+        found = (each for each in keys if known.verify(said.encode(), each.key, proof))
+        signer = next(found, None)
+    except (jwt.PyJWTError, ValueError):
+        raise TokenRefusedError("it is no JWT") from None
+    if signer is None:
+        raise TokenRefusedError("its signature does not fit")
+    return signer
 
 
 def _date_ms(claims: dict[str, Any], claim: str) -> int:

@@ -5,12 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from coterie_assignors import Assignor, CooperativeStickyAssignor, StickyAssignor, Weights
+from coterie_assignors import (
+    Assignor,
+    Cluster,
+    CooperativeStickyAssignor,
+    MemberInfo,
+    StickyAssignor,
+    Weights,
+)
+from coterie_client.membership import Phase
 from coterie_client.membership.events import JoinStarted
+from coterie_client.membership.imbalance import Decision, Imbalance
 from coterie_client.wire.addresses import TopicPartition
 from tests.support.membership_world import Meeting, Worker
 
@@ -278,3 +288,17 @@ def test_member_that_lost_its_place_comes_back_with_nothing_to_tell() -> None:
     group.meeting.settle()
     group.run(20)
     assert sorted(group.totals().values()) == [4.0, 4.0, 4.0]
+
+
+@pytest.mark.parametrize("is_away", [False, True])
+def test_no_look_is_due_while_a_member_is_away(is_away: bool) -> None:  # noqa: FBT001
+    """It keeps its partitions, so every look would find the group out of balance."""
+    state = SimpleNamespace(
+        is_leader=True, phase=Phase.STABLE, rejoin_reason=None, is_closing=False
+    )
+    context: Any = SimpleNamespace(outbox=None, state=state, fail=None, loads=None)
+    watch = Imbalance(context)
+    members = {"m": MemberInfo(member_id="m", topics=("t",), is_away=is_away)}
+    assignor = CooperativeStickyAssignor(Weights(rebalance=True))
+    watch.decided(Decision(assignor, Cluster({"t": 1}), members, ()), 0)
+    assert (watch.deadline_ms is None) is is_away

@@ -19,6 +19,7 @@ from coterie_protocol.messages import (
 from coterie_server.group import GroupState, Refusal
 from tests.support.group_harness import Answer, Client, World, assigned
 from tests.support.profiles import examples
+from tests.support.warm_groups import ordered, report, reported
 
 GROUPS = ("g", "h")
 PROTOCOLS = (("range",), ("range", "sticky"), ("sticky", "range"), ("sticky",), ("x", "range"))
@@ -85,7 +86,7 @@ class AnyWorld(RuleBasedStateMachine):
         static=st.sampled_from(INSTANCES),
         version=st.sampled_from([0, 3, 5, 8, 9]),
         timeouts=st.sampled_from([(6_000, 10_000), (10_000, 8_000), (20_000, 0), (6_000, -5)]),
-        metadata=st.sampled_from([None, None, None, b"?"]),
+        metadata=st.sampled_from([None, None, None, b"?", reported(report({0: 5, 1: -3}))]),
     )
     def comes(self, timeouts: tuple[int, int], version: int, **attributes: Any) -> None:
         """A new member joins."""
@@ -131,10 +132,20 @@ class AnyWorld(RuleBasedStateMachine):
         client.join_once()
 
     @precondition(lambda self: self.clients)
-    @rule(number=whom, plan=st.dictionaries(whom, st.sets(st.integers(0, 3))), junk=st.booleans())
-    def syncs(self, number: int, plan: dict[int, set[int]], *, junk: bool) -> None:
+    @rule(
+        number=whom,
+        plan=st.dictionaries(whom, st.sets(st.integers(0, 3))),
+        junk=st.booleans(),
+        copies=st.sampled_from([(), (), (0, 1), (2,)]),
+    )
+    def syncs(
+        self, number: int, plan: dict[int, set[int]], copies: tuple[int, ...], *, junk: bool
+    ) -> None:
         """A client syncs, with an assignment of whatever kind."""
-        brought = {self.client(n): assigned("t", *parts) for n, parts in plan.items()}
+        brought = {
+            self.client(n): ordered(parts, copies) if copies else assigned("t", *parts)
+            for n, parts in plan.items()
+        }
         if junk and brought:
             brought[next(iter(brought))] = b"?"
         client = self.client(number)

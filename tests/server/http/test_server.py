@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from collections.abc import MutableMapping
 from pathlib import Path
 from typing import Any, cast
@@ -195,6 +196,24 @@ async def test_flood_of_clients_that_ask_nothing_leaves_others_answered(
         assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
     for _, each in (*flood, (reader, writer)):
         each.transport.abort()
+    await server.close()
+
+
+@pytest.mark.parametrize("piece", [b"/", b"/a", b"/.."])
+async def test_path_with_thousands_of_slashes_keeps_nobody_waiting(
+    view: NodeView, world: WatchedWorld, piece: bytes
+) -> None:
+    """A page would be looked for at each of them, which takes seconds."""
+    app = create_app(view, Backfill(world.history, None, 0), world.metrics)
+    server = HttpServer(app)
+    await server.start("127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    path = b"/v1" + piece * (130_000 // len(piece))
+    began_s = time.process_time()
+    writer.write(b"GET " + path + b" HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    assert await reader.readline() == b"HTTP/1.1 404 Not Found\r\n"
+    assert time.process_time() - began_s < 0.5
+    writer.transport.abort()
     await server.close()
 
 

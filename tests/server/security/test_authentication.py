@@ -267,6 +267,16 @@ def test_client_with_a_name_that_no_store_can_keep_is_refused(name: str) -> None
     assert asked.principal == ANONYMOUS
 
 
+def test_message_that_would_take_long_to_read_is_refused_unread() -> None:
+    script = Script()
+    asked = Authentication(SaslTerms({"PLAIN": lambda: script}))
+    asked.receive(handshake(), NOW_MS)
+    outcome = asked.receive(token(b"x" * 131_073), NOW_MS)
+    assert isinstance(outcome, Failure)
+    assert error_of(outcome) == FAILED
+    assert script.heard == []
+
+
 def test_nobody_is_known_before_the_end() -> None:
     for state in (State.INITIAL, State.HANDSHAKE, State.TOKENS):
         assert brought_to(state).principal == ANONYMOUS

@@ -205,6 +205,12 @@ def test_other_blanks_belong_to_the_name(blank: str) -> None:
     shown(signed(CLAIMS | {"scope": ["read", f"read{blank}", blank]}))
 
 
+def test_token_that_would_take_long_to_read_is_refused() -> None:
+    assert shown(signed(CLAIMS | {"more": "x" * 40_000})).name == "ann"
+    with pytest.raises(TokenRefusedError, match="longer than 65536 characters"):
+        shown(signed(CLAIMS | {"more": "x" * 60_000}))
+
+
 def test_claims_may_have_other_names() -> None:
     rules = TokenRules(name_claim="preferred_username", scope_claim="scp")
     claims = CLAIMS | {"preferred_username": "ann.b", "scp": ["read"], "scope": ["", ""]}

@@ -13,12 +13,13 @@ from coterie_server.security.sasl.steps import Accepted, Challenge, LoginRefused
 
 __all__ = ["OAuthBearerConversation", "ShownToken", "TokenRefusedError", "VerifyToken"]
 
-_NAME: Final = r"(?:[^=,\0]|=2C|=3D)+"
+# Possessive, as those of SCRAM.
+_NAME: Final = r"(?:[^=,\0]++|=2C|=3D)++"
 #: The parts are separated by \x01, and two of them end the message.
 _FIRST: Final = re.compile(
-    rf"n,(?:a=(?P<identity>{_NAME}))?,\x01(?P<pairs>(?:[A-Za-z]+=[\x21-\x7e \t\r\n]+\x01)*)\x01"
+    rf"n,(?:a=(?P<identity>{_NAME}))?,\x01(?P<pairs>(?:[A-Za-z]++=[\x21-\x7e \t\r\n]++\x01)*+)\x01"
 )
-_BEARER: Final = re.compile(r"bearer +(?P<token>[-_~+/.A-Za-z0-9]+=*)", re.IGNORECASE)
+_BEARER: Final = re.compile(r"bearer ++(?P<token>[-_~+/.A-Za-z0-9]++=*)", re.IGNORECASE)
 _REFUSED: Final = json.dumps({"status": "invalid_token"})
 
 

@@ -151,9 +151,10 @@ class Decoys:
         """
         found = self._plain | known or {(ScramMechanism.SCRAM_SHA_512, _USUAL)}
 
+        hashed = self._hashed(name)
+
         def derived(one: _Kind) -> bytes:
-            text = f"plain {one}\0{name}"
-            return hmac.digest(self._key, text.encode("utf-8", "surrogatepass"), "sha256")
+            return hmac.digest(self._key, f"plain {one}\0{hashed}".encode(), "sha256")
 
         mechanism, shape = max(found, key=derived)
         decoy = self.credential(name, mechanism)
@@ -161,10 +162,11 @@ class Decoys:
 
     def credential(self, name: str, mechanism: ScramMechanism) -> ScramCredential:
         """A credential that no password fits."""
+        hashed = self._hashed(name)
 
         def derived(purpose: str) -> bytes:
-            text = f"{purpose}\0{mechanism.title}\0{name}"
-            return hmac.digest(self._key, text.encode("utf-8", "surrogatepass"), mechanism.digest)
+            text = f"{purpose}\0{mechanism.title}\0{hashed}"
+            return hmac.digest(self._key, text.encode(), mechanism.digest)
 
         # The one with the highest number: another that is learned changes it for few names.
         shapes = self._shapes[mechanism] or {_USUAL}
@@ -177,6 +179,10 @@ class Decoys:
         if shape.is_text:
             salt = bytes(_LETTERS[byte % len(_LETTERS)] for byte in salt)
         return ScramCredential(salt, derived("stored"), derived("server"), shape.iterations)
+
+    def _hashed(self, name: str) -> str:
+        """A name that is short, whatever a client made up."""
+        return hmac.digest(self._key, name.encode("utf-8", "surrogatepass"), "sha256").hex()
 
 
 def _most_common(counted: Counter[_Kind]) -> set[_Kind]:
