@@ -13,14 +13,23 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from coterie_client.admin import Admin
+    from coterie_client.assignors import WarmSettings
     from coterie_client.changes import Assigned, Change, Changes, Lost, Revoked
     from coterie_client.counters import GroupCounters
     from coterie_client.directory import Directory, Owner
     from coterie_client.errors import DirectoryRefusedError, NoOwnerError
     from coterie_client.group import Group
-    from coterie_client.membership import ClosedError, PartitionLostError, Phase, Position, Sources
+    from coterie_client.membership import (
+        ClosedError,
+        PartitionLostError,
+        Phase,
+        Position,
+        Role,
+        Sources,
+    )
     from coterie_client.membership.events import Event
     from coterie_client.partition import Partition
+    from coterie_client.standby import Standby
     from coterie_client.wire import PLAINTEXT, Sasl, SaslMechanism, Security, Tls
     from coterie_client.wire.addresses import TopicPartition
     from coterie_client.work import (
@@ -56,13 +65,16 @@ __all__ = [
     "Release",
     "Restart",
     "Revoked",
+    "Role",
     "Sasl",
     "SaslMechanism",
     "Security",
     "Sources",
+    "Standby",
     "Stop",
     "Tls",
     "TopicPartition",
+    "WarmSettings",
     "Work",
     "WorkCancelledError",
     "WorkStalledError",
@@ -71,14 +83,16 @@ __all__ = [
 #: Where the public names are.
 _MODULES: Final = {
     "admin": "Admin",
+    "assignors": "WarmSettings",
     "changes": "Assigned Change Changes Lost Revoked",
     "counters": "GroupCounters",
     "directory": "Directory Owner",
     "errors": "DirectoryRefusedError NoOwnerError",
     "group": "Group",
-    "membership": "ClosedError PartitionLostError Phase Position Sources",
+    "membership": "ClosedError PartitionLostError Phase Position Role Sources",
     "membership.events": "Event",
     "partition": "Partition",
+    "standby": "Standby",
     "wire": "PLAINTEXT Sasl SaslMechanism Security Tls",
     "wire.addresses": "TopicPartition",
     "work": "GroupMisuseError Release Restart Stop Work WorkCancelledError WorkStalledError",

@@ -6,7 +6,7 @@ raises a `ConfigurationError` that says what the option must be and what it was.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from numbers import Real
 from typing import Final, NoReturn, TypeVar
 
@@ -25,6 +25,7 @@ __all__ = [
     "seconds",
     "secret",
     "text",
+    "texts",
     "whole",
 ]
 
@@ -113,6 +114,15 @@ def names(name: str, value: object) -> frozenset[str]:
     if not found:
         must_be(name, what, value)
     return frozenset(text(f"each of {name}", each) for each in found)
+
+
+def texts(name: str, value: object) -> dict[str, str]:
+    """A mapping of strings to strings, none of them empty."""
+    if not isinstance(value, Mapping):
+        must_be(name, "a mapping of strings to strings", value)
+    return {
+        text(f"each key of {name}", k): text(f"each value of {name}", v) for k, v in value.items()
+    }
 
 
 def plain_callable(name: str, value: object) -> None:

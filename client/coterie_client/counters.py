@@ -34,6 +34,14 @@ class GroupCounters:
     work_finished: int = 0
     work_failed: int = 0
     work_stalled: int = 0
+    #: Partitions that this member began to keep up to date, as standbys or warm-ups.
+    standbys: int = 0
+    #: Standbys and warm-ups that became ours.
+    promoted: int = 0
+    #: Times at which this member made the group rebalance because warm-ups had caught up.
+    warm_ups_ready: int = 0
+    restores_started: int = 0
+    restores_failed: int = 0
     #: Errors that the `on_event` hook raised.
     hook_failures: int = 0
     #: What went over the wire.
@@ -48,6 +56,10 @@ class GroupCounters:
                 self.released += len(event.partitions)
             case m.PartitionsLost():
                 self.lost += len(event.partitions)
+            case m.StandbysPromoted():
+                self.promoted += len(event.partitions)
+            case m.StandbysChanged():
+                self.standbys += len(event.added)
             case m.RevocationOverran():
                 self.overran += len(event.partitions)
             case _:
@@ -66,4 +78,7 @@ _COUNTED: dict[type[m.Event], str] = {
     w.WorkFailed: "work_failed",
     w.WorkFailedEnding: "work_failed",
     w.WorkStalled: "work_stalled",
+    m.WarmUpReady: "warm_ups_ready",
+    w.RestoreStarted: "restores_started",
+    w.RestoreFailed: "restores_failed",
 }

@@ -8,11 +8,12 @@ never entered while its actions are being done.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from typing import Any
 
 from coterie_client.clock import MemberClock
 from coterie_client.counters import GroupCounters
+from coterie_client.driver_protocols import EventReporter, Owner, Requester
 from coterie_client.errors import AnswerTimedOutError
 from coterie_client.log import in_a_line
 from coterie_client.membership import (
@@ -25,6 +26,7 @@ from coterie_client.membership import (
     FailureKind,
     Fetched,
     Hangup,
+    KeepWarm,
     Lose,
     Membership,
     PartitionLostError,
@@ -34,71 +36,12 @@ from coterie_client.membership import (
     Send,
     Stop,
 )
-from coterie_client.membership.events import Event
-from coterie_client.wire.addresses import AnyNode, Lane, NodeAddress, TopicPartition
+from coterie_client.membership.standbys import Held
+from coterie_client.wire.addresses import TopicPartition
 from coterie_client.work.events import GroupFailed
 from coterie_protocol.exceptions import CoterieError
 
-__all__ = ["Driver", "EventReporter", "Owner", "Requester"]
-
-
-class Requester(Protocol):
-    """What a driver needs of the network."""
-
-    async def request(
-        self,
-        message: Any,  # noqa: ANN401  # any request
-        *,
-        to: NodeAddress | AnyNode,
-        lane: Lane,
-        timeout_s: float,
-    ) -> Any:  # noqa: ANN401  # its answer
-        """Send a request and return its answer."""
-        ...
-
-    def hang_up(self, address: NodeAddress, lane: Lane | None = None) -> None:
-        """Drop the connections to a node, or the one of a lane."""
-        ...
-
-
-class Owner(Protocol):
-    """Is told what the member owns; it must neither block nor raise."""
-
-    def assign(self, partitions: Mapping[TopicPartition, int], generation: int) -> None:
-        """Start work on these, each with its token."""
-        ...
-
-    def revoke(self, partitions: Collection[TopicPartition]) -> None:
-        """Finish work on these, then have each `released`."""
-        ...
-
-    def abandon(self, partitions: Collection[TopicPartition]) -> None:
-        """These took too long; they are not ours any more."""
-        ...
-
-    def lose(self, partitions: Collection[TopicPartition], reason: str) -> None:
-        """Stop work on these at once."""
-        ...
-
-    def end(self) -> None:
-        """The membership is over."""
-        ...
-
-
-class EventReporter(Protocol):
-    """Is told what happens; it must neither block nor raise."""
-
-    def __call__(self, event: Event) -> None:
-        """Tell of an event."""
-        ...
-
-    def crash(self, error: BaseException) -> None:
-        """Tell of a bug in the client, whose error will be raised."""
-        ...
-
-    def unraised(self, text: str, error: BaseException) -> None:
-        """Tell of an error that is raised nowhere."""
-        ...
+__all__ = ["Driver"]
 
 
 class Driver:
@@ -159,6 +102,19 @@ class Driver:
     def rejoin(self, reason: str) -> None:
         """Make the group rebalance."""
         self._turn(lambda now_ms: self._membership.rejoin(reason, now_ms))
+
+    def keep_warm(self, held: Held) -> None:
+        """Hold state from now on; `held` tells the lags of what no task tells of."""
+        self._turn(lambda now_ms: self._membership.keep_warm(held, now_ms))
+
+    def note_lag(self, partition: TopicPartition, lag: int) -> None:
+        """Note how far behind a partition's state is; negative if that is not known any more."""
+        if not self.over.is_set() and self._membership.note_lag(partition, lag):
+            self._batch()
+
+    def holds(self, partition: TopicPartition) -> bool:
+        """Whether the partition's state is to be kept up to date here."""
+        return not self.over.is_set() and partition in self._membership.standbys
 
     def close(self, *, leave: bool, within_s: float, reason: str) -> None:
         """Let go of everything and end; `over` is set then."""
@@ -259,6 +215,8 @@ class Driver:
                 self._owner.abandon(action.partitions)
             case Lose():
                 self._owner.lose(action.partitions, action.reason)
+            case KeepWarm():
+                self._owner.keep_warm(action.roles, action.generation)
             case Committed():
                 self._committed(action)
             case Fetched():

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from types import TracebackType
 from typing import Final, Literal, Self
 
-from coterie_assignors import Assignor
+from coterie_assignors import Assignor, WarmSettings
 from coterie_client import checks
 from coterie_client.changes import Changes
 from coterie_client.counters import GroupCounters
@@ -22,23 +22,29 @@ from coterie_client.membership import (
 )
 from coterie_client.membership.telling import member_data
 from coterie_client.options import (
+    Held,
     assignors_or_default,
+    held_lags,
     leaves_when_closed,
     network_of,
     plain_hook,
     registration_ms,
     sources_or_default,
     supervisor_options,
+    warm_settings,
 )
 from coterie_client.partition import Partition
 from coterie_client.partition_owner import PartitionOwner
 from coterie_client.reporting import OnEvent, Reporter
 from coterie_client.signals import stop_signals
+from coterie_client.standby import Standby
+from coterie_client.tasks import Hooks, Tasks
 from coterie_client.wire import PLAINTEXT, Bootstrap, Dial, Security
 from coterie_client.work.callables import require_async
 from coterie_client.work.events import WorkLeftBehind
 from coterie_client.work.policies import OnStall, Policy, Restart
-from coterie_client.work.supervisor import TaskSupervisor, Work
+from coterie_client.work.restores import Restore
+from coterie_client.work.supervisor import Work
 
 __all__ = ["Group"]
 
@@ -56,6 +62,17 @@ class Group:
     All times are in seconds.  `close_timeout` is how long work may take to end when the group is
     closed.  With `stop_on_signals`, SIGTERM and Ctrl-C call `stop`.
     """
+
+    # What a group begins with.
+    _use: Literal["run", "changes"] | None = None
+    _tasks: Tasks | None = None
+    _changes: Changes | None = None
+    _is_entered = False
+    _close_by_s: float | None = None
+    _last_resort: asyncio.TimerHandle | None = None
+    _shutting: asyncio.Task[None] | None = None
+    #: Whether the error that ended the group was raised.
+    _is_raised = False
 
     def __init__(  # noqa: PLR0913  # named options, nearly all of them with Kafka's defaults
         self,
@@ -81,6 +98,9 @@ class Group:
         stop_on_signals: bool = False,
         allow_auto_create_topics: bool = True,
         stop_when_silent: bool = True,
+        warm: WarmSettings | None = None,
+        ready_interval: float = 10.0,
+        tags: Mapping[str, str] | None = None,
         on_event: OnEvent | None = None,
         dial: Dial | None = None,
         sources: Sources | None = None,
@@ -101,6 +121,9 @@ class Group:
             metadata_max_age_ms=checks.milliseconds("metadata_max_age", metadata_max_age),
             allow_auto_create_topics=allow_auto_create_topics,
             stop_when_silent=stop_when_silent,
+            warm=warm_settings(warm),
+            ready_interval_ms=checks.milliseconds("ready_interval", ready_interval),
+            tags=checks.texts("tags", tags or {}),
         )
         self._sources = sources = sources_or_default(sources)
         self._network = network_of(bootstrap, security, client_id, dial, sources)
@@ -110,13 +133,6 @@ class Group:
         self._membership.tell(member_data(address, labels))
         self._driver = Driver(self._membership, self._network, self._report, counters)
         self._owner = PartitionOwner(self._driver)
-        self._use: Literal["run", "changes"] | None = None
-        self._supervisor: TaskSupervisor | None = None
-        self._changes: Changes | None = None
-        self._close_by_s: float | None = None
-        self._last_resort: asyncio.TimerHandle | None = None
-        self._shutting: asyncio.Task[None] | None = None
-        self._is_entered = self._is_raised = False  # the latter: whether its error was
 
     # -- looking -------------------------------------------------------------------------------
 
@@ -124,6 +140,11 @@ class Group:
     def owned(self) -> tuple[Partition, ...]:
         """The partitions that are ours, including those that are being let go of."""
         return self._owner.partitions
+
+    @property
+    def standbys(self) -> tuple[Standby, ...]:
+        """The partitions of other members whose state is kept up to date here."""
+        return self._owner.standbys
 
     @property
     def phase(self) -> Phase:
@@ -194,6 +215,8 @@ class Group:
         self,
         work: Work,
         *,
+        warm: Restore | None = None,
+        held: Held | None = None,
         on_error: Policy = Restart(),  # noqa: B008  # frozen
         progress_deadline: float | None = None,
         on_stall: OnStall = "report",
@@ -209,22 +232,28 @@ class Group:
         `partition.progress()` for that many seconds is reported, and restarted or released if
         `on_stall` says so.
 
+        With `warm`, partitions carry state, and move only to members that are ready for them:
+        `warm(standby)` runs as a task for each partition whose state is to be brought up to date
+        here, and says by `standby.lag(n)` how far behind it is.  When the partition becomes ours,
+        that task is cancelled, and `work` begins when it has ended.  `held()` tells what is on
+        disk already: the lag of each partition's state there, None where it is not known.  It is
+        asked before each join.
+
         Returns after `stop` was called; raises the error if the group can't go on.
         """
         require_async(work)
         options = supervisor_options(on_error, progress_deadline, on_stall)
+        lags = held_lags(warm, held)
         self._claim("run")
-        self._supervisor = supervisor = TaskSupervisor(
-            work,
-            options,
-            released=self._owner.released,
-            give_up=self._owner.give_up,
+        hooks = Hooks(
             failed=lambda: self._begin_to_close("the work failed"),
             crash=self._driver.crash,
             emit=self._report,
             random=self._sources.random,
         )
-        self._owner.attach(supervisor)
+        self._tasks = Tasks(self._owner, work, warm, options, hooks)
+        if lags is not None:
+            self._driver.keep_warm(lags)
         try:
             await self._driver.over.wait()
         except asyncio.CancelledError:
@@ -270,7 +299,7 @@ class Group:
     @property
     def _reason(self) -> BaseException | None:
         """The error that ended the group, if it was one."""
-        failure = self._supervisor.failure if self._supervisor is not None else None
+        failure = self._tasks.failure if self._tasks is not None else None
         return failure or self._driver.error
 
     def _raise_reason(self) -> None:
@@ -311,7 +340,7 @@ class Group:
         """
         self._require_entered()
         current = asyncio.current_task()
-        if self._supervisor is not None and current in self._supervisor.tasks.values():
+        if self._tasks is not None and current in self._tasks.running:
             raise GroupMisuseError(
                 "Work can't wait for its own end: call stop() instead of aclose() in it."
             )
@@ -359,11 +388,10 @@ class Group:
         now_s = asyncio.get_running_loop().time()
         if self._close_by_s is None:
             self._close_by_s = now_s + self._close_timeout_s
-        tasks = self._supervisor.tasks.values() if self._supervisor is not None else ()
+        tasks = self._tasks.running if self._tasks is not None else ()
         if tasks:
             await asyncio.wait(tasks, timeout=max(0.0, self._close_by_s - now_s))
 
     def _report_left_behind(self) -> None:
-        tasks = self._supervisor.tasks if self._supervisor is not None else {}
-        if tasks:
-            self._report(WorkLeftBehind(partitions=tuple(sorted(tasks))))
+        if self._tasks is not None and self._tasks.running:
+            self._report(WorkLeftBehind(partitions=self._tasks.partitions))

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import random
 import socket
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Final
+from functools import lru_cache
+from typing import Final, TypeAlias
+from uuid import UUID, uuid4
 
-from coterie_assignors import Assignor, CooperativeStickyAssignor
+from coterie_assignors import (
+    UNKNOWN,
+    Assignor,
+    CooperativeStickyAssignor,
+    WarmSettings,
+)
 from coterie_client import checks
 from coterie_client.clock import asleep_ms
 from coterie_client.errors import ConfigurationError
 from coterie_client.membership import Sources
 from coterie_client.reporting import OnEvent
 from coterie_client.wire import Bootstrap, Dial, Network, Security
-from coterie_client.work.callables import is_async
+from coterie_client.wire.addresses import TopicPartition
+from coterie_client.work.callables import is_async, require_async
 from coterie_client.work.policies import OnStall, Policy
 from coterie_client.work.supervisor import SupervisorOptions
 
@@ -31,14 +40,26 @@ __all__ = [
     "supervisor_options",
 ]
 
+_LAG_MAX: Final = 2**63 - 1
+
 #: The sources of groups that are given none; a virtual world sets it for all that runs in it.
 default_sources: ContextVar[Sources | None] = ContextVar("coterie_default_sources", default=None)
+
+#: What a user's `held` returns: the lag of each partition whose state is on disk, None if unknown.
+Held: TypeAlias = Callable[[], Mapping[TopicPartition, int | None]]
+
+
+@lru_cache(maxsize=1)
+def _id_of_process(_pid: int) -> UUID:
+    return uuid4()
+
 
 _OS_SOURCES: Final = Sources(
     random=random.random,  # for jitter
     wall_ms=lambda: time.time_ns() // 1_000_000,
     host=socket.gethostname(),
     asleep_ms=asleep_ms,
+    process=lambda: _id_of_process(os.getpid()),  # a fork is another process
 )
 
 
@@ -95,6 +116,54 @@ def assignors_or_default(assignors: Sequence[Assignor] | None) -> tuple[Assignor
         if not isinstance(each, Assignor):
             checks.must_be("each of assignors", "an Assignor, and not its class", each)
     return given
+
+
+def warm_settings(settings: WarmSettings | None) -> WarmSettings | None:
+    """How partitions with state move, if the user says so."""
+    if settings is None:
+        return None
+    return checks.instance_of("warm", WarmSettings, "a WarmSettings", settings)
+
+
+def held_lags(restore: object, held: Held | None) -> Callable[[], dict[TopicPartition, int]] | None:
+    """What to ask at each join for the state on disk; None for a member that keeps none.
+
+    It is asked once here, so that mistakes show at once.
+    """
+    if restore is None:
+        if held is not None:
+            raise ConfigurationError("held must be given with warm, which keeps that state")
+        return None
+    require_async(restore, "warm", "a Standby")
+    if held is None:
+        return dict
+    checks.plain_callable("held", held)
+    if is_async(held):
+        raise ConfigurationError("held must be a plain function: it is called and not awaited")
+
+    def lags() -> dict[TopicPartition, int]:
+        return _checked_lags(held())
+
+    lags()
+    return lags
+
+
+def _checked_lags(held: object) -> dict[TopicPartition, int]:
+    if not isinstance(held, Mapping):
+        checks.must_be("held()", "a mapping of (topic, number) to lags", held)
+    lags: dict[TopicPartition, int] = {}
+    for key, lag in held.items():
+        match key:
+            case (str() as topic, int() as number) if topic and number >= 0:
+                pass
+            case _:
+                checks.must_be("each key of held()", "a topic and the number of a partition", key)
+        if lag is None:
+            lags[topic, number] = UNKNOWN
+        else:
+            what = f"the lag of {topic}[{number}] in held()"
+            lags[topic, number] = checks.whole(what, lag, 0, _LAG_MAX)
+    return lags
 
 
 def plain_hook(on_event: OnEvent | None) -> OnEvent | None:

@@ -11,7 +11,7 @@ from coterie_client.membership import PartitionLostError, Position
 from coterie_client.wire.addresses import TopicPartition
 from coterie_protocol.loads import LOAD_MAX
 
-__all__ = ["Keeper", "Partition"]
+__all__ = ["Keeper", "Partition", "checked_lag"]
 
 _OFFSET_MAX: Final = 2**63 - 1
 #: What a string of Kafka's can carry; servers allow less (`offset.metadata.max.bytes`).
@@ -35,6 +35,10 @@ class Keeper(Protocol):
 
     def owns(self, partition: TopicPartition, token: int) -> bool:
         """Whether this very ownership still stands."""
+        ...
+
+    def note_lag(self, partition: TopicPartition, lag: int) -> None:
+        """Note how far behind a partition's state is; negative if that is not known any more."""
         ...
 
     def load(self, partition: TopicPartition, token: int, value: float) -> None:
@@ -90,6 +94,17 @@ class Partition:
         self.position = position
         self.progress()
 
+    def lag(self, behind: int) -> None:
+        """Tell how far behind the state is while `work` still restores it; 0 when it has caught up.
+
+        The number counts what is left to apply: records, or whatever `acceptable_recovery_lag`
+        counts.  Work that never calls this counts as having caught up.
+        """
+        number = checked_lag(behind)
+        if self.is_owned:
+            self._keeper.note_lag(self.key, number)
+        self.progress()
+
     def progress(self) -> None:
         """Tell the watchdog that work goes on; a commit does so by itself."""
         if self._on_progress is not None:
@@ -115,6 +130,16 @@ class Partition:
     def __repr__(self) -> str:
         state = "owned" if self.is_owned else "not owned any more"
         return f"<Partition {self} generation={self.generation} token={self.token}, {state}>"
+
+
+def checked_lag(behind: int) -> int:
+    """Refuse what is no lag."""
+    if isinstance(behind, bool) or not hasattr(behind, "__index__"):
+        raise TypeError(f"lag must be a whole number, got {behind!r:.60}")
+    number = operator.index(behind)
+    if not 0 <= number <= _OFFSET_MAX:
+        raise ValueError(f"lag must be a number from 0 to {_OFFSET_MAX}, got {number}")
+    return number
 
 
 def _load(value: float) -> float:

@@ -6,10 +6,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from coterie_client.driver import Driver
+from coterie_client.membership import Role
 from coterie_client.partition import Partition
+from coterie_client.standby import Standby
 from coterie_client.wire.addresses import TopicPartition
 
-__all__ = ["PartitionOwner", "RebalanceListener"]
+__all__ = ["PartitionOwner", "RebalanceListener", "StandbyListener"]
 
 
 class RebalanceListener(Protocol):
@@ -36,14 +38,31 @@ class RebalanceListener(Protocol):
         ...
 
 
+class StandbyListener(Protocol):
+    """Keeps the state of standbys up to date, as it is told."""
+
+    def held(self, standbys: Sequence[Standby]) -> None:
+        """Keep these up to date from now on."""
+        ...
+
+    def withdrawn(self, standbys: Sequence[Standby]) -> None:
+        """Keep these up to date no longer."""
+        ...
+
+
 class PartitionOwner:
-    """Holds what is owned; without a listener, what is revoked is let go of at once."""
+    """Holds what is owned and what is kept up to date.
+
+    Without a listener, what is revoked is let go of at once.
+    """
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._partitions: dict[TopicPartition, Partition] = {}
         self._leaving: set[TopicPartition] = set()
         self._listener: RebalanceListener | None = None
+        self._standbys: dict[TopicPartition, Standby] = {}
+        self._standby_listener: StandbyListener | None = None
 
     @property
     def partitions(self) -> tuple[Partition, ...]:
@@ -55,6 +74,17 @@ class PartitionOwner:
         self._listener = listener
         if self._partitions:
             listener.assigned(self.partitions)
+
+    @property
+    def standbys(self) -> tuple[Standby, ...]:
+        """What is kept up to date, in order."""
+        return tuple(self._standbys[key] for key in sorted(self._standbys))
+
+    def attach_standbys(self, listener: StandbyListener) -> None:
+        """Have a listener keep standbys up to date, now and later."""
+        self._standby_listener = listener
+        if self._standbys:
+            listener.held(self.standbys)
 
     def detach(self) -> None:
         """Have no listener any more."""
@@ -115,8 +145,26 @@ class PartitionOwner:
         if self._listener is not None and lost:
             self._listener.lost(lost, reason)
 
+    def keep_warm(self, roles: Mapping[TopicPartition, Role], generation: int) -> None:
+        """Keep these up to date from now on, and no others."""
+        ended = [self._standbys.pop(key) for key in sorted(self._standbys.keys() - roles.keys())]
+        for each in ended:
+            each.withdraw()
+        fresh = {
+            key: Standby(self._driver, key, role, generation)
+            for key, role in sorted(roles.items())
+            if key not in self._standbys
+        }
+        self._standbys |= fresh
+        for key, role in roles.items():
+            self._standbys[key].role = role
+        if self._standby_listener is not None:
+            self._standby_listener.withdrawn(ended)
+            self._standby_listener.held(tuple(fresh.values()))
+
     def end(self) -> None:
         """Note that the group is over."""
+        self.keep_warm({}, 0)
         if self._listener is not None:
             self._listener.ended()
 

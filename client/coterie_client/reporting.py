@@ -71,7 +71,7 @@ class Reporter:
 
 def _readable(details: Mapping[str, Any]) -> dict[str, Any]:
     readable = dict(details)
-    for name in ("partitions", "added", "revoked"):
+    for name in ("partitions", "added", "revoked", "standbys", "warm_ups", "ended"):
         if isinstance(readable.get(name), tuple):  # elsewhere it is their number
             readable[name] = brief(readable[name])
     if "partition" in readable:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from coterie_assignors import RangeAssignor, StickyAssignor
+from coterie_assignors import RangeAssignor, StickyAssignor, WarmSettings
 from coterie_client import (
     Admin,
     Group,
@@ -92,6 +92,9 @@ REFUSED: Final[Mapping[Callable[..., object], Mapping[str, Sequence[object]]]] =
         "stop_on_signals": (*NOT_A_FLAG, None),
         "allow_auto_create_topics": (*NOT_A_FLAG, None),
         "stop_when_silent": (*NOT_A_FLAG, None),
+        "warm": (7, True, WarmSettings, {"num_standbys": 1}),
+        "ready_interval": NOT_SECONDS,
+        "tags": (7, True, "zone", ["zone"], {"zone": 7}, {"zone": ""}, {"": "a"}, {7: "a"}),
         "on_event": (7, "log"),
         "dial": (7, "tcp"),
         "sources": (7, Sources),

@@ -19,9 +19,10 @@ from coterie_assignors.sticky import assignors as sticky_assignors
 from coterie_assignors.warm import actives, refiner, standby_moves
 from coterie_assignors.warm import group as warm_group
 from coterie_assignors.warm import standbys as warm_standbys
-from coterie_client import checks, group
-from coterie_client.membership import leaving
+from coterie_client import checks, driver, group
+from coterie_client.membership import consumer_protocol, leaving, standbys
 from coterie_client.membership import offsets as commits
+from coterie_protocol.consumer import flatten
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import GroupRecovered
 from coterie_server.group import Group, heartbeat, recovery
@@ -315,6 +316,40 @@ def sync_work_tried_for_ever(*_: Any) -> None:
 def leave_said_once(*_: Any) -> bool:
     """A member does not care whether its coordinator has heard that it leaves."""
     return False
+
+
+@_bug(standbys.Standbys, "_look", "tests/client/membership/test_warm_meetings.py")
+def unknown_lag_counts_as_none(look: Any, self: Any, held: Any) -> Any:
+    """A member that does not know how far behind its state is says that it has caught up."""
+    return {partition: max(lag, 0) for partition, lag in look(self, held).items()}
+
+
+@_bug(consumer_protocol, "orders_of", "tests/client/membership/test_warm_meetings.py")
+def coming_partitions_grow_cold(orders_of: Any, *arguments: Any) -> Any:
+    """What a member is about to get is no standby of it until the owner has let go."""
+    orders = orders_of(*arguments)
+    member, adjustment = arguments[:2]
+    coming = flatten(adjustment.withheld.get(member.member_id, ()))
+    return replace(orders, standbys=orders.standbys - coming)
+
+
+@_bug(standbys.Standbys, "begin_join", "tests/client/membership/test_standbys.py")
+def reports_are_made_once(_: Any, self: Any) -> None:
+    """A member reports at all joins what it held at the first."""
+    self._joined_topics = self._state.subscribed
+
+
+@_bug(standbys, "next_version", "tests/client/membership/test_warm_meetings.py")
+def versions_never_change(_: Any, used: int, *rest: Any) -> int:
+    """A member whose leader can't read its report writes the next one in the same version."""
+    del rest
+    return used
+
+
+@_bug(driver.Driver, "note_lag", "tests/client/group/test_driver.py")
+def caught_up_in_silence(_: Any, self: Any, partition: Any, lag: int) -> None:
+    """A warm-up that has caught up waits for the next heartbeat to say so."""
+    self._membership.note_lag(partition, lag)
 
 
 @_bug(commits.Commits, "_requeue", "tests/client/membership/test_commits.py")

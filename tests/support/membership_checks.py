@@ -31,6 +31,9 @@ def check(script: Script) -> None:
         return
     owned = script.machine.owned.keys()
     assert script.working.keys() <= owned, "it works on what is not owned"
+    both = script.roles.keys() & script.working.keys()
+    assert both <= script.revoking, "it keeps up to date what it goes on working on"
+    assert script.roles == script.machine.standbys
     for _ in range(_TURNS):
         due_ms = script.machine.next_deadline()
         if due_ms is None or due_ms > script.now_ms:
@@ -47,6 +50,7 @@ def check(script: Script) -> None:
 
 def _check_end(script: Script) -> None:
     assert not script.working, "it stopped and left work behind"
+    assert not script.roles, "it stopped and left standbys behind"
     assert script.machine.next_deadline() is None
     assert script.machine.phase is Phase.OVER
 

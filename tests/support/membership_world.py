@@ -25,12 +25,14 @@ from coterie_client.membership import (
     FailureKind,
     Fetched,
     Hangup,
+    KeepWarm,
     Lose,
     Membership,
     MembershipConfig,
     Position,
     ReportEvent,
     Revoke,
+    Role,
     Send,
     Sources,
     Stop,
@@ -52,7 +54,7 @@ from coterie_protocol.messages import (
 from coterie_protocol.schema import declaration_of
 from tests.support.group_harness import World
 
-__all__ = ["NODE", "Line", "Meeting", "Worker"]
+__all__ = ["NODE", "RESTORE_MS", "Disk", "Line", "Meeting", "Worker"]
 
 NODE = NodeAddress("node", 9092)
 
@@ -99,6 +101,35 @@ class _Reply:
         self.line.worker.meeting.reply(self.line, self.send, message)
 
 
+#: How often a restore gets some way further.
+RESTORE_MS = 100
+
+
+@dataclass
+class Disk:
+    """How far the state of partitions has come on a machine; it outlives processes."""
+
+    #: How much one step of a restore brings.
+    rate: int = 50
+    #: How far the state of each partition is to come.
+    end: int = 1_000
+    acceptable: int = 100
+    positions: dict[TopicPartition, int] = field(default_factory=dict)
+
+    def lag(self, partition: TopicPartition) -> int:
+        """How much is left to restore."""
+        return self.end - self.positions.get(partition, 0)
+
+    def lags(self) -> dict[TopicPartition, int]:
+        """How far behind each state is that has begun."""
+        return {partition: self.lag(partition) for partition in self.positions}
+
+    def restore(self, partition: TopicPartition) -> None:
+        """Go some way further."""
+        position = self.positions.get(partition, 0)
+        self.positions[partition] = min(self.end, position + self.rate)
+
+
 class Worker:
     """A process that runs a membership, and works on what that says."""
 
@@ -110,6 +141,7 @@ class Worker:
         topics: Collection[str],
         assignors: Sequence[Assignor] | None = None,
         finish_ms: int | None = 5,
+        disk: Disk | None = None,
         **options: Any,
     ) -> None:
         self.meeting = meeting
@@ -117,6 +149,12 @@ class Worker:
         self.topics = topics
         #: How long work takes to end; None if it never does.
         self.finish_ms = finish_ms
+        #: Where it keeps state, if it has any.
+        self.disk = disk
+        self.roles: dict[TopicPartition, Role] = {}
+        #: The partitions that it began to work on before it had their state.
+        self.cold: list[TopicPartition] = []
+        self._is_restoring = False
         settings = {"session_timeout_ms": 10_000, "rebalance_timeout_ms": 60_000} | options
         config = MembershipConfig(group="g", **settings)
         sources = Sources(meeting.random.random, lambda: meeting.now_ms)
@@ -136,7 +174,10 @@ class Worker:
 
     def start(self) -> Worker:
         """Join."""
-        self.do(self.machine.start(self.topics, self.meeting.now_ms))
+        now_ms = self.meeting.now_ms
+        if self.disk is not None:
+            self.do(self.machine.keep_warm(self.disk.lags, now_ms))
+        self.do(self.machine.start(self.topics, now_ms))
         return self
 
     def close(self, *, leave: bool = True, within_ms: int = 10_000) -> None:
@@ -207,6 +248,11 @@ class Worker:
             case Assign() | Revoke() | Lose() | Abandon():
                 self.told.append(action)
                 self._obey(action)
+            case KeepWarm(roles=roles):
+                assert roles != self.roles, "told to keep warm what is kept warm"
+                assert self.disk is not None, "a member without state has standbys"
+                self.roles = dict(roles)
+                self._restore_later()
             case Committed(key=key) | Fetched(key=key):
                 assert key not in self.results, f"{key} was settled twice"
                 self.results[key] = action
@@ -223,7 +269,9 @@ class Worker:
         match action:
             case Assign():
                 assert not self.working.keys() & action.partitions.keys(), "it is worked on"
+                assert not self.roles.keys() & action.partitions.keys(), "it is a standby"
                 self.working |= action.partitions
+                self._begin(action.partitions)
             case Revoke():
                 if self.finish_ms is not None:
                     work = {each: self.working[each] for each in partitions}
@@ -231,6 +279,35 @@ class Worker:
             case _:
                 for partition in partitions:
                     self.working.pop(partition, None)
+
+    # -- state ---------------------------------------------------------------------------------
+
+    def _begin(self, partitions: Iterable[TopicPartition]) -> None:
+        """Complete the state of what is to be worked on, which a cold one takes long for."""
+        if self.disk is None:
+            return
+        for partition in partitions:
+            if self.disk.lag(partition) > self.disk.acceptable:
+                self.cold.append(partition)
+            self.disk.positions[partition] = self.disk.end
+
+    def _restore_later(self) -> None:
+        if not self._is_restoring and self.roles:
+            self._is_restoring = True
+            self.meeting.after(RESTORE_MS, self._restore)
+
+    def _restore(self) -> None:
+        """Bring all standbys some way further."""
+        self._is_restoring = False
+        if not self.is_alive or self.stopped is not None or self.disk is None:
+            return
+        is_ready = False
+        for partition in self.roles.keys() - self.working.keys():
+            self.disk.restore(partition)
+            is_ready |= self.machine.note_lag(partition, self.disk.lag(partition))
+        if is_ready:
+            self.do(self.machine.fire(self.meeting.now_ms))
+        self._restore_later()
 
     def _finish(self, work: Mapping[TopicPartition, int]) -> None:
         # What was taken away and given anew meanwhile is other work.
@@ -314,6 +391,14 @@ class Meeting(World):
         while not self.is_settled:
             assert self.step(until_ms), f"not settled: {self.describe_workers()}"
 
+    def rest(self, within_ms: int = 120_000) -> None:
+        """Let time pass until, besides, nothing warms up any more."""
+        until_ms = self.now_ms + within_ms
+        while not self.is_settled or any(
+            role is Role.WARM_UP for worker in self.alive for role in worker.roles.values()
+        ):
+            assert self.step(until_ms), f"not at rest: {self.describe_workers()}"
+
     @property
     def alive(self) -> list[Worker]:
         """The workers that run."""
@@ -345,6 +430,10 @@ class Meeting(World):
             for partition in worker.working:
                 other = seen.setdefault(partition, worker)
                 assert other is worker, f"{partition} is worked on by {other.name}, {worker.name}"
+            # Its restore begins only when its work has ended.
+            releasing = worker.machine._state.releasing  # noqa: SLF001
+            both = worker.roles.keys() & worker.working.keys() - releasing
+            assert not both or worker.stopped, f"{worker.name} works on standbys: {both}"
 
     # -- the network ---------------------------------------------------------------------------
 

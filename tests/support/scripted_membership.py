@@ -20,6 +20,7 @@ from coterie_client.membership import (
     FailureKind,
     Fetched,
     Hangup,
+    KeepWarm,
     Lose,
     Membership,
     MembershipConfig,
@@ -27,11 +28,18 @@ from coterie_client.membership import (
     Position,
     ReportEvent,
     Revoke,
+    Role,
     Send,
     Sources,
     Stop,
 )
 from coterie_client.membership.events import Event
+from coterie_client.membership.warm_blocks import (
+    Orders,
+    ReadReport,
+    encode_orders,
+    read_report,
+)
 from coterie_client.wire.addresses import NodeAddress, TopicPartition
 from coterie_protocol.consumer import (
     NEEDS_REJOIN,
@@ -62,6 +70,7 @@ from coterie_protocol.messages import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
+from coterie_protocol.streams import join_user_data, split_user_data
 from tests.support.membership_checks import check
 from tests.support.scripted_answers import (
     NODE,
@@ -72,7 +81,7 @@ from tests.support.scripted_answers import (
     told_topics,
 )
 
-__all__ = ["NODE", "START_MS", "Script", "subscription_of"]
+__all__ = ["NODE", "START_MS", "Script", "report_of", "subscription_of"]
 
 START_MS = 1_000_000
 
@@ -85,6 +94,13 @@ COMMIT, FETCH = OffsetCommitRequest, OffsetFetchRequest
 def subscription_of(join: JoinGroupRequest, protocol: int = 0) -> Subscription:
     """What a member says when it joins."""
     return decode_subscription(join.protocols[protocol].metadata)
+
+
+def report_of(join: JoinGroupRequest) -> ReadReport | None:
+    """What a member says of its state when it joins."""
+    subscription = subscription_of(join)
+    _, block = split_user_data(subscription.user_data)
+    return None if block is None else read_report(block, subscription.topics)
 
 
 class Script:
@@ -104,6 +120,8 @@ class Script:
         self.outbox: dict[int, Send] = {}
         self.working: dict[TopicPartition, int] = {}
         self.revoking: set[TopicPartition] = set()
+        #: What is kept up to date.
+        self.roles: dict[TopicPartition, Role] = {}
         #: What was to be done about partitions, in its order.
         self.told: list[Assign | Revoke | Lose | Abandon] = []
         #: Everything that was to be done, in its order.
@@ -151,6 +169,16 @@ class Script:
     def close(self, *, leave: bool = True, within_ms: int = 10_000) -> None:
         """End the membership."""
         self.do(self.machine.close(self.now_ms, leave=leave, within_ms=within_ms))
+
+    def keep_warm(self, held: Mapping[TopicPartition, int] | None = None) -> Script:
+        """Hold state, some of which is on the disk already."""
+        self.do(self.machine.keep_warm(lambda: held or {}, self.now_ms))
+        return self
+
+    def lag(self, partition: TopicPartition, behind: int) -> None:
+        """Tell how far behind a partition's state is."""
+        if self.machine.note_lag(partition, behind):
+            self.fire()
 
     # -- time ----------------------------------------------------------------------------------
 
@@ -269,11 +297,21 @@ class Script:
         self.answer(JoinGroupRequest, answer)
 
     def sync(
-        self, *partitions: TopicPartition, needs_rejoin: bool = False, token: int = -1
+        self,
+        *partitions: TopicPartition,
+        needs_rejoin: bool = False,
+        token: int = -1,
+        orders: Orders | None = None,
     ) -> None:
         """Tell it what it is assigned, as Coterie does if a token is given."""
         code = NEEDS_REJOIN if needs_rejoin else 0
-        assignment = Assignment(assigned_partitions=group_by_topic(partitions), error_code=code)
+        block = None
+        if orders is not None:
+            active, topics = frozenset(partitions), self.machine._state.subscribed  # noqa: SLF001
+            block = join_user_data(None, encode_orders(orders, active, topics))
+        assignment = Assignment(
+            assigned_partitions=group_by_topic(partitions), user_data=block, error_code=code
+        )
         data = encode_assignment(assignment)
         answer = SyncGroupResponse(assignment=data, fencing_token=token)
         self.answer(SyncGroupRequest, answer)
@@ -379,6 +417,7 @@ class Script:
             case Assign(partitions=partitions):
                 assert partitions, "nothing to assign"
                 assert not self.working.keys() & partitions.keys(), "assigned what is worked on"
+                assert not self.roles.keys() & partitions.keys(), "assigned what is a standby"
                 self.working |= partitions
                 self.told.append(action)
             case Revoke(partitions=revoked, deadline_ms=deadline_ms):
@@ -388,6 +427,9 @@ class Script:
                 self.told.append(action)
             case Lose(partitions=gone) | Abandon(partitions=gone):
                 self._take_away(action, gone)
+            case KeepWarm(roles=roles):
+                assert roles != self.roles, "told to keep warm what is kept warm"
+                self.roles = dict(roles)
             case Committed(key=key) | Fetched(key=key):
                 assert key not in self.results, f"{key} was settled twice"
                 self.results[key] = action

@@ -34,10 +34,16 @@ counted from when the rebalance began.  That was after it last said that all was
 let go of has to be gone a rebalance timeout after that was asked, less a tenth.  What is not gone
 by then is abandoned: its commits fail, and only its fencing token keeps it from doing harm.
 
+**State.**  A member whose partitions have state (`keep_warm`) reports how far behind its
+copies are, in its subscription, and is told in its assignment which ones to keep up to date beside
+what it works on: standbys and warm-ups (`KeepWarm`).  They outlive a lost membership, since nothing
+that another member does can clash with them.  A warm-up that has caught up makes its member join
+again; besides, the leader joins again at times of its own, as long as something warms up.
+
 **Where to begin.**  `phases`, `actions`, `machine`; then the parts in the order in which a member
-needs them: `coordinator`, `joining` (with `consumer_protocol` and `topics`), `heartbeats`,
-`ownership`, `offsets`, `leaving`.  `loads`, `smoothing` and `imbalance` are for groups that balance
-loads.  `context` holds what they share.
+needs them: `coordinator`, `joining` (with `consumer_protocol` and `topics`), `assigning`,
+`heartbeats`, `ownership`, `standbys` (with `warm_blocks`), `offsets`, `leaving`.  `loads`,
+`smoothing` and `imbalance` are for groups that balance loads.  `context` holds what they share.
 """
 
 from coterie_client.membership.actions import (
@@ -49,10 +55,12 @@ from coterie_client.membership.actions import (
     FailureKind,
     Fetched,
     Hangup,
+    KeepWarm,
     Lose,
     Position,
     ReportEvent,
     Revoke,
+    Role,
     Send,
     Stop,
 )
@@ -74,6 +82,7 @@ __all__ = [
     "Fetched",
     "Hangup",
     "Identity",
+    "KeepWarm",
     "Lose",
     "Membership",
     "MembershipConfig",
@@ -82,6 +91,7 @@ __all__ = [
     "Position",
     "ReportEvent",
     "Revoke",
+    "Role",
     "Send",
     "Sources",
     "Stop",

@@ -19,10 +19,12 @@ __all__ = [
     "FailureKind",
     "Fetched",
     "Hangup",
+    "KeepWarm",
     "Lose",
     "Position",
     "ReportEvent",
     "Revoke",
+    "Role",
     "Send",
     "Stop",
 ]
@@ -115,6 +117,26 @@ class Lose:
     reason: str
 
 
+class Role(Enum):
+    """Why a member keeps the state of a partition up to date that another one works on."""
+
+    #: To take over at once when the other one fails.
+    STANDBY = "standby"
+    #: To take over as soon as it has caught up.
+    WARM_UP = "warm-up"
+
+
+@dataclass(frozen=True, slots=True)
+class KeepWarm:
+    """Keep the state of these up to date from now on, and of no others.
+
+    What is to be worked on as well is named by an `Assign` that follows.
+    """
+
+    roles: Mapping[TopicPartition, Role]
+    generation: int
+
+
 @dataclass(frozen=True, slots=True)
 class Committed:
     """The outcome of a commit: it is stored if there is no error."""
@@ -147,5 +169,15 @@ class Stop:
 
 
 Action: TypeAlias = (
-    Send | Hangup | Assign | Revoke | Abandon | Lose | Committed | Fetched | ReportEvent | Stop
+    Send
+    | Hangup
+    | Assign
+    | Revoke
+    | Abandon
+    | Lose
+    | KeepWarm
+    | Committed
+    | Fetched
+    | ReportEvent
+    | Stop
 )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 from typing import Final
+from uuid import UUID
 
+from coterie_assignors import WarmSettings
 from coterie_client import checks
 from coterie_client.errors import ConfigurationError
+from coterie_protocol.streams import LATEST_VERSION
 
 __all__ = ["REASON_CHARS", "MembershipConfig", "Sources"]
 
@@ -42,6 +45,14 @@ class MembershipConfig:
     #: Whether work stops when the coordinator was silent for a session timeout.  It may then have
     #: given this member's partitions away, or may not be there at all.
     stop_when_silent: bool = True
+    #: How partitions with state move, if this member leads; None for the defaults.
+    warm: WarmSettings | None = None
+    #: How often warm-ups that have caught up may make the group rebalance, at most.
+    ready_interval_ms: int = 10_000
+    #: What standbys are spread over, besides racks.
+    tags: Mapping[str, str] = field(default_factory=dict)
+    #: The latest version of reports and orders that this member knows.
+    warm_version: int = LATEST_VERSION
 
     def __post_init__(self) -> None:
         checks.text("group", self.group)
@@ -99,3 +110,6 @@ class Sources:
     #: How long this machine has been asleep since some fixed moment, in milliseconds, where the
     #: event loop's clock leaves that out; None where it leaves nothing out.
     asleep_ms: Callable[[], int] | None = None
+    #: Which process this is, for groups that have several members in one; None if each member
+    #: counts as a process of its own.
+    process: Callable[[], UUID] | None = None

@@ -7,22 +7,31 @@ subscriptions of all members, has the assignor decide, and writes an assignment 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from coterie_assignors import (
+    Adjustment,
     Assignor,
     Claim,
     Cluster,
     MemberInfo,
     RebalanceProtocol,
+    WarmReport,
+    WarmSettings,
     lead,
+    next_probing_ms,
 )
 from coterie_assignors.base import Partitions
 from coterie_client import checks
 from coterie_client.errors import ConfigurationError
 from coterie_client.membership.context import Outbox
-from coterie_client.membership.events import LeaderDecided, SubscriptionUnreadable
+from coterie_client.membership.events import (
+    LeaderDecided,
+    ReportUnreadable,
+    SubscriptionUnreadable,
+)
+from coterie_client.membership.warm_blocks import encode_orders, orders_of, read_report
 from coterie_protocol.consumer import (
     NEEDS_REJOIN,
     Assignment,
@@ -31,6 +40,7 @@ from coterie_protocol.consumer import (
     decode_subscription,
     encode_assignment,
     encode_subscription,
+    flatten,
 )
 from coterie_protocol.exceptions import ProtocolError
 from coterie_protocol.member_data import MemberData, join_member_data, split_member_data
@@ -40,15 +50,23 @@ from coterie_protocol.messages.join_group import (
     JoinGroupResponseMember,
 )
 from coterie_protocol.messages.sync_group import SyncGroupRequestAssignment
+from coterie_protocol.streams import (
+    LATEST_VERSION,
+    NO_REBALANCE,
+    GroupVersions,
+    join_user_data,
+    split_user_data,
+)
 
 __all__ = [
     "PROTOCOL_TYPE",
+    "Leadership",
+    "Roster",
     "common_protocol",
     "decide",
     "offers",
     "read_assignment",
     "read_members",
-    "topics_of",
 ]
 
 #: The `protocol_type` of groups whose members write such bytes.
@@ -82,12 +100,14 @@ def offers(
     keeps: bool,
     refused: Partitions = (),
     rack: str | None,
+    report: bytes | None = None,
     told: MemberData | None = None,
 ) -> tuple[JoinGroupRequestProtocol, ...]:
     """A member's subscription in each assignor's terms, the preferred one first.
 
     `had` is what the member owned last, and `keeps` whether it still does; `refused` is what it
-    can't work on, and `told` what it tells of itself.
+    can't work on, `report` tells of the state that it holds, if it does, and `told` is what it
+    tells of itself.
     """
     return tuple(
         JoinGroupRequestProtocol(
@@ -95,7 +115,11 @@ def offers(
             metadata=encode_subscription(
                 Subscription(
                     topics=tuple(sorted(topics)),
-                    user_data=_user_data(assignor, topics, had, told),
+                    user_data=_with_blocks(
+                        assignor.subscription_user_data(topics, had.owned, had.generation),
+                        report,
+                        told,
+                    ),
                     owned_partitions=had.owned if keeps else (),
                     generation_id=had.generation,
                     rack_id=rack,
@@ -107,11 +131,9 @@ def offers(
     )
 
 
-def _user_data(
-    assignor: Assignor, topics: Collection[str], had: Claim, told: MemberData | None
-) -> bytes | None:
-    own = assignor.subscription_user_data(topics, had.owned, had.generation)
-    return own if told is None else join_member_data(own, told)
+def _with_blocks(own: bytes | None, report: bytes | None, told: MemberData | None) -> bytes | None:
+    data = own if report is None else join_user_data(own, report)
+    return data if told is None else join_member_data(data, told)
 
 
 def read_assignment(data: bytes) -> Assignment:
@@ -122,49 +144,92 @@ def read_assignment(data: bytes) -> Assignment:
 # -- the leader ------------------------------------------------------------------------------------
 
 
-def read_members(answer: JoinGroupResponse, outbox: Outbox) -> dict[str, MemberInfo]:
-    """Read the members' subscriptions; a member whose subscription is unreadable gets nothing."""
-    return {
-        member.member_id: _with_absence(
-            _read(member, outbox), member.away_with, answer.generation_id
-        )
-        for member in answer.members
-    }
+@dataclass(frozen=True, slots=True)
+class Roster:
+    """The members of a generation, as its leader reads their subscriptions."""
+
+    members: Mapping[str, MemberInfo] = field(default_factory=dict)
+    #: In which version the leader writes to those that report state.
+    versions: GroupVersions = field(default_factory=GroupVersions)
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """All topics that any of the members subscribed to."""
+        return frozenset(topic for member in self.members.values() for topic in member.topics)
 
 
-def topics_of(members: Mapping[str, MemberInfo]) -> frozenset[str]:
-    """All topics that any of the members subscribed to."""
-    return frozenset(topic for member in members.values() for topic in member.topics)
+def read_members(answer: JoinGroupResponse, outbox: Outbox, latest: int = LATEST_VERSION) -> Roster:
+    """Read the members' subscriptions; a member whose subscription is unreadable gets nothing.
+
+    `latest` is the latest version of reports that this leader knows.
+    """
+    versions: list[tuple[int, int]] = []
+    found: dict[str, MemberInfo] = {}
+    for member in answer.members:
+        said, block = _read(member, outbox)
+        info = _with_report(said, block, outbox, latest, versions)
+        found[member.member_id] = _with_absence(info, member.away_with, answer.generation_id)
+    return Roster(found, GroupVersions.of(versions, latest))
+
+
+@dataclass(frozen=True, slots=True)
+class Leadership:
+    """What a leader decides by, besides the members and their topics."""
+
+    generation: int
+    #: The leader's own member id.
+    leader: str
+    settings: WarmSettings
+    #: The time of day.
+    wall_ms: int
 
 
 def decide(
-    assignor: Assignor,
-    cluster: Cluster,
-    members: Mapping[str, MemberInfo],
-    generation: int,
-    outbox: Outbox,
+    assignor: Assignor, cluster: Cluster, roster: Roster, by: Leadership, outbox: Outbox
 ) -> tuple[SyncGroupRequestAssignment, ...]:
     """Share out the partitions: each member's assignment, ready to send."""
-    adjustment = lead(assignor, cluster, members)
+    adjustment = lead(assignor, cluster, roster.members, by.settings)
     code = NEEDS_REJOIN if adjustment.needs_rejoin else 0
     assignments = tuple(
         SyncGroupRequestAssignment(
             member_id=member_id,
             assignment=encode_assignment(
-                Assignment(assigned_partitions=partitions, error_code=code)
+                Assignment(
+                    assigned_partitions=partitions,
+                    user_data=_orders(roster, member_id, adjustment, by),
+                    error_code=code,
+                )
             ),
         )
         for member_id, partitions in adjustment.assignment.items()
     )
     outbox.report(
         LeaderDecided(
-            generation=generation,
+            generation=by.generation,
             members=len(assignments),
             partitions=_count(adjustment.assignment),
             withheld=_count(adjustment.withheld),
+            warming_up=_count(adjustment.warmups),
+            standbys=_count(adjustment.standbys),
         )
     )
     return assignments
+
+
+def _orders(roster: Roster, member_id: str, adjustment: Adjustment, by: Leadership) -> bytes | None:
+    """What a member is told besides its partitions, if it has to be told anything.
+
+    Only the leader is told when to look again: it is the one that is there for certain as long as
+    this assignment stands.
+    """
+    member, next_ms = roster.members[member_id], NO_REBALANCE
+    if member_id == by.leader and not adjustment.is_final:
+        next_ms = next_probing_ms(by.wall_ms, by.settings.probing_rebalance_interval_ms)
+    if member.warm is None and next_ms == NO_REBALANCE:
+        return None
+    orders = orders_of(member, adjustment, roster.versions, next_ms)
+    active = flatten(adjustment.assignment[member_id])
+    return join_user_data(None, encode_orders(orders, active, member.topics))
 
 
 def _count(shares: Mapping[str, Partitions]) -> int:
@@ -183,14 +248,18 @@ def _with_absence(info: MemberInfo, away_with: bytes | None, generation: int) ->
     return replace(info, is_away=True, owned=had, generation=generation - 1)
 
 
-def _read(member: JoinGroupResponseMember, outbox: Outbox) -> MemberInfo:
+def _read(member: JoinGroupResponseMember, outbox: Outbox) -> tuple[MemberInfo, bytes | None]:
+    """What a member says, and the block in which it reports its state, if it does."""
     name, instance = member.member_id, member.group_instance_id
     try:
         subscription = decode_subscription(member.metadata)
     except ProtocolError as error:
         outbox.report(SubscriptionUnreadable(member_id=name, reason=str(error)))
-        return MemberInfo(member_id=name, instance_id=instance, topics=())
-    return MemberInfo(
+        return MemberInfo(member_id=name, instance_id=instance, topics=()), None
+    # What members tell of themselves is not for assignors, whose own data may have to end there.
+    data, _ = split_member_data(subscription.user_data)
+    own, block = split_user_data(data)
+    info = MemberInfo(
         member_id=name,
         instance_id=instance,
         topics=subscription.topics,
@@ -198,6 +267,25 @@ def _read(member: JoinGroupResponseMember, outbox: Outbox) -> MemberInfo:
         generation=subscription.generation_id,
         rack=subscription.rack_id,
         refused=subscription.refused_partitions,
-        # What members tell of themselves is not for assignors, whose own data may have to end here.
-        user_data=split_member_data(subscription.user_data)[0],
+        user_data=own,
     )
+    return info, block
+
+
+def _with_report(
+    member: MemberInfo,
+    block: bytes | None,
+    outbox: Outbox,
+    latest: int,
+    versions: list[tuple[int, int]],
+) -> MemberInfo:
+    """Add what a member reports, and note its versions."""
+    if block is None:
+        return member
+    try:
+        read = read_report(block, member.topics, latest)
+    except ProtocolError as error:
+        outbox.report(ReportUnreadable(member_id=member.member_id, reason=str(error)))
+        return replace(member, warm=WarmReport())
+    versions.append((read.version, read.latest))
+    return replace(member, warm=read.report)

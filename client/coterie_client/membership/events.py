@@ -20,13 +20,19 @@ __all__ = [
     "LeaderDecided",
     "PartitionsLost",
     "PartitionsReleased",
+    "ProbingScheduled",
+    "ReportUnreadable",
+    "ReportVersionChanged",
     "RetryPlanned",
     "RevocationOverran",
     "RevocationStarted",
     "Severity",
+    "StandbysChanged",
+    "StandbysPromoted",
     "SubscriptionUnreadable",
     "TopicMissing",
     "TopicsChanged",
+    "WarmUpReady",
 ]
 
 Partitions = tuple[tuple[str, int], ...]
@@ -134,6 +140,15 @@ class LeaderDecided(Event):
     partitions: int
     #: How many partitions are not given away yet, because their owners have to let go of them.
     withheld: int
+    #: How many partitions stay with their owners until another member has caught up.
+    warming_up: int = 0
+    #: How many other copies are kept up to date.
+    standbys: int = 0
+
+    def details(self) -> Mapping[str, Any]:
+        """The event's fields, without those of state if there is none."""
+        of_state = ("warming_up", "standbys")
+        return {k: v for k, v in Event.details(self).items() if v or k not in of_state}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,3 +263,65 @@ class GroupLeft(Event):
     text = "left the group"
     member_id: str
     stays: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandbysChanged(Event):
+    """The member keeps the state of other partitions up to date than before."""
+
+    text = "standbys changed"
+    #: All of both kinds, from now on.
+    standbys: Partitions
+    warm_ups: Partitions
+    #: Those of them that are new.
+    added: Partitions
+    #: What is not kept up to date any more, some of which may be worked on from now on.
+    ended: Partitions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandbysPromoted(Event):
+    """The member works on partitions from now on whose state it has kept up to date."""
+
+    text = "promoted"
+    partitions: Partitions
+    #: How far behind their state was last known to be, at most; None if that is not known of all.
+    lag: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmUpReady(Event):
+    """Warm-ups have caught up, so the member joins again to get their partitions."""
+
+    text = "warm-ups have caught up"
+    partitions: Partitions
+    #: The greatest of their lags.
+    lag: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbingScheduled(Event):
+    """The member leads, and will have the group rebalance to see who has caught up."""
+
+    severity = Severity.DEBUG
+    text = "will look again who has caught up"
+    delay_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportVersionChanged(Event):
+    """The member reports its state in another version, which all members of the group know."""
+
+    text = "reports go on in another version"
+    version: int
+    former: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportUnreadable(Event):
+    """The leader can't read a member's report of its state, and counts it as not ready."""
+
+    severity = Severity.WARNING
+    text = "a member's report of its state is unreadable, so it counts as not ready"
+    member_id: str
+    reason: str

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeGuard, TypeVar
 
-from coterie_assignors import Assignor, Claim, MemberInfo, RebalanceProtocol
+from coterie_assignors import Assignor, Claim, RebalanceProtocol, WarmSettings
 from coterie_client.membership.actions import Failure, FailureKind, Hangup
+from coterie_client.membership.assigning import Assigning, Round
 from coterie_client.membership.config import REASON_CHARS
 from coterie_client.membership.consumer_protocol import (
     PROTOCOL_TYPE,
+    Leadership,
+    Roster,
     common_protocol,
     decide,
     offers,
-    read_assignment,
     read_members,
-    topics_of,
 )
 from coterie_client.membership.context import Context, Identity
 from coterie_client.membership.coordinator import CoordinatorLookup, Reaction, reaction_to
@@ -24,11 +25,11 @@ from coterie_client.membership.heartbeats import Heartbeats
 from coterie_client.membership.imbalance import Decision, Imbalance
 from coterie_client.membership.ownership import Ownership
 from coterie_client.membership.phases import Phase
+from coterie_client.membership.standbys import Standbys
 from coterie_client.membership.topics import Topics
 from coterie_client.wire.addresses import Lane, NodeAddress, TopicPartition
-from coterie_protocol.consumer import NEEDS_REJOIN, Assignment, flatten, group_by_topic
+from coterie_protocol.consumer import flatten, group_by_topic
 from coterie_protocol.errors import InconsistentGroupProtocolError, error_for
-from coterie_protocol.exceptions import ProtocolError
 from coterie_protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from coterie_protocol.messages.sync_group import (
     SyncGroupRequest,
@@ -57,9 +58,11 @@ class Joining:
         heartbeats: Heartbeats,
         topics: Topics,
         ownership: Ownership,
+        standbys: Standbys,
         imbalance: Imbalance,
     ) -> None:
         self._config = context.config
+        self._wall_ms = context.sources.wall_ms
         self._outbox, self._state = context.outbox, context.state
         self._react, self._loads = context.react, context.loads
         self._fail, self._backoff = context.fail, context.backoff()
@@ -67,7 +70,8 @@ class Joining:
         self._keeps = common_protocol(assignors) is RebalanceProtocol.COOPERATIVE
         self._lookup, self._heartbeats = lookup, heartbeats
         self._topics, self._ownership = topics, ownership
-        self._imbalance = imbalance
+        self._standbys, self._imbalance = standbys, imbalance
+        self._assigning = Assigning(context, topics=topics, ownership=ownership, standbys=standbys)
         self._ticket: int | None = None
         #: The node that was asked last.
         self._asked: NodeAddress | None = None
@@ -81,13 +85,9 @@ class Joining:
         #: What it said then that it can't work on.
         self._refused: frozenset[TopicPartition] = frozenset()
         self._assignor: Assignor | None = None
-        self._members: Mapping[str, MemberInfo] = {}
+        self._roster = Roster()
         self._skips_assignment = False
         self._assignments: tuple[SyncGroupRequestAssignment, ...] = ()
-        #: What the member was assigned, until it is put in place.
-        self._assignment: Assignment | None = None
-        #: The fencing token that came with it, if the coordinator issues any.
-        self._token: int | None = None
 
     @property
     def deadline_ms(self) -> int | None:
@@ -97,7 +97,7 @@ class Joining:
     @property
     def led_topics(self) -> frozenset[str]:
         """The topics of all members that this one leads; none if it does not lead."""
-        return topics_of(self._members)
+        return self._roster.topics
 
     def advance(self, now_ms: int) -> None:
         """Take all steps that can be taken now."""
@@ -115,6 +115,7 @@ class Joining:
         if state.phase is Phase.PREPARING and not state.releasing:
             state.enter(Phase.JOINING)
             self._outbox.report(JoinStarted(reason=self._reason, keeping=len(state.owned)))
+            self._standbys.begin_join()
         if self._lookup.address is not None:
             self._ask(now_ms)
 
@@ -122,7 +123,7 @@ class Joining:
         """Drop what is under way."""
         self._outbox.ignore(self._ticket)
         self._ticket = self._ask_again_ms = None
-        self._assignment = None
+        self._assigning.forget()
         self._ownership.forget_suspended()
 
     def start_over(self, now_ms: int) -> None:
@@ -174,6 +175,10 @@ class Joining:
     def _claim(self) -> Claim:
         return Claim(group_by_topic(self._state.owned), self._state.identity.generation)
 
+    def _stopped(self) -> frozenset[TopicPartition]:
+        """What an eager member has stopped working on to join."""
+        return frozenset() if self._keeps else flatten(self._had.owned)
+
     # -- asking --------------------------------------------------------------------------------
 
     def _ask(self, now_ms: int) -> None:
@@ -224,6 +229,7 @@ class Joining:
                 keeps=self._keeps,
                 refused=group_by_topic(self._refused),
                 rack=config.rack,
+                report=self._standbys.report(self._stopped()),
                 told=state.telling(keeps=self._keeps),
             )
         except Exception as error:  # noqa: BLE001  # the user's own code
@@ -266,7 +272,9 @@ class Joining:
                 assignor=assignor.name,
             )
         )
-        self._members = read_members(answer, self._outbox) if state.is_leader else {}
+        self._roster = Roster()
+        if state.is_leader:
+            self._roster = read_members(answer, self._outbox, self._config.warm_version)
         self._topics.watch(state.subscribed | self.led_topics, now_ms)
         # Often it is a change of the topics that made the group rebalance: the leader decides by
         # what there is now, and the others see whether what they have is still there.
@@ -281,15 +289,15 @@ class Joining:
             # topics known now, it can tell when they change.
             self._state.enter(Phase.SYNCING)
             return
+        identity, settings = self._state.identity, self._config.warm or WarmSettings()
+        by = Leadership(identity.generation, identity.member_id, settings, self._wall_ms())
+        cluster = self._topics.cluster()
         try:
-            cluster, generation = self._topics.cluster(), self._state.identity.generation
-            self._assignments = decide(
-                self._assignor, cluster, self._members, generation, self._outbox
-            )
+            self._assignments = decide(self._assignor, cluster, self._roster, by, self._outbox)
         except Exception as error:  # noqa: BLE001  # the user's own code
             self._fail(error)
             return
-        decision = Decision(self._assignor, cluster, self._members, self._assignments)
+        decision = Decision(self._assignor, cluster, self._roster.members, self._assignments)
         self._imbalance.decided(decision, now_ms)
         self._state.enter(Phase.SYNCING)
 
@@ -318,46 +326,22 @@ class Joining:
         self._send(request, synced, now_ms)
 
     def _synced(self, answer: SyncGroupResponse) -> None:
-        try:
-            assignment = read_assignment(answer.assignment)
-        except ProtocolError as error:
-            self._fail(error)
-            return
         self._assignments = ()
-        self._assignment = assignment
-        self._token = answer.fencing_token if answer.fencing_token >= 0 else None
-        self._state.numbers_commits = self._token is not None
-        self._state.enter(Phase.PROVING)
+        if self._assigning.receive(answer):
+            self._state.enter(Phase.PROVING)
 
     def _go_to_work(self, now_ms: int) -> None:
         """Put the assignment in place, or resume the present one: a heartbeat was answered."""
-        state, assignment = self._state, self._assignment
-        state.enter(Phase.STABLE)
-        if assignment is None:
+        self._state.enter(Phase.STABLE)
+        if not self._assigning.is_due:
             # The lease ran out and the session did not, so nothing was given to other members.
             self._ownership.resume()
             return
         assert self._assignor is not None
-        self._assignment = None
         self._backoff.succeeded()
-        state.refused -= self._refused
-        partitions, generation = assignment.assigned_partitions, state.identity.generation
-        assigned = flatten(partitions)
-        try:
-            self._assignor.on_assignment(partitions, generation, assignment.user_data)
-        except Exception as error:  # noqa: BLE001  # the user's own code
-            self._fail(error)
-            return
-        self._ownership.put_in_place(
-            assigned,
-            self._token,
-            needs_rejoin=assignment.error_code == NEEDS_REJOIN,
-            began_ms=self._began_ms,
-            release_by_ms=self._heartbeats.release_deadline_ms(now_ms),
-            now_ms=now_ms,
-        )
-        if not state.is_closing:
-            self._topics.learn_of(assigned, now_ms)
+        release_by_ms = self._heartbeats.release_deadline_ms(now_ms)
+        this = Round(self._assignor, self._refused, self._began_ms, release_by_ms)
+        self._assigning.put_in_place(this, now_ms)
 
     # -- answers that are errors ---------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from coterie_client.membership.heartbeats import Heartbeats
 from coterie_client.membership.offsets import Fetches
 from coterie_client.membership.ownership import Ownership
 from coterie_client.membership.phases import Phase
+from coterie_client.membership.standbys import Standbys
 from coterie_client.wire.addresses import Lane, NodeAddress
 from coterie_protocol.errors import FencedInstanceIdError, error_for
 from coterie_protocol.exceptions import CoterieError
@@ -53,6 +54,7 @@ class Leaving:
         lookup: CoordinatorLookup,
         heartbeats: Heartbeats,
         ownership: Ownership,
+        standbys: Standbys,
         fetches: Fetches,
         abort_join: Callable[[], None],
     ) -> None:
@@ -63,6 +65,7 @@ class Leaving:
         self._lookup = lookup
         self._heartbeats = heartbeats
         self._ownership = ownership
+        self._standbys = standbys
         self._fetches = fetches
         self._abort_join = abort_join
         self._backoff = context.backoff()
@@ -98,6 +101,7 @@ class Leaving:
             state.is_closing, state.rejoin_reason = True, None
             self._leaves, self._reason = leave, reason
         self._close_by_ms = min(deadline_ms, self._close_by_ms or deadline_ms)
+        self._standbys.withdraw()
         self._ownership.revoke(list(state.owned), "closing", deadline_ms, now_ms)
 
     def fail(self, error: Exception) -> None:
@@ -106,6 +110,7 @@ class Leaving:
         if state.phase in (Phase.LEAVING, Phase.OVER):
             self._is_hopeless = True
             return
+        self._standbys.withdraw()
         self._ownership.lose(str(error) or type(error).__name__)
         state.is_closing, state.rejoin_reason = True, None
         self._leaves = self._config.instance is None
@@ -115,6 +120,7 @@ class Leaving:
     def fenced(self) -> None:
         """Stop, because another process has joined with the same instance id; find out which."""
         state = self._state
+        self._standbys.withdraw()
         self._ownership.lose("fenced by another process with the same instance id")
         self._abort_join()
         state.enter(Phase.LEAVING)

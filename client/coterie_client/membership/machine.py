@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 
 from coterie_assignors import Assignor
-from coterie_client.membership.actions import Action, Failure, Position
+from coterie_client.membership.actions import Action, Failure, Position, Role
 from coterie_client.membership.config import MembershipConfig, Sources
 from coterie_client.membership.context import Context, Identity
 from coterie_client.membership.coordinator import CoordinatorLookup, Reaction, reaction_to
@@ -17,6 +17,7 @@ from coterie_client.membership.loads import Loads
 from coterie_client.membership.offsets import Commits, Fetches
 from coterie_client.membership.ownership import Ownership
 from coterie_client.membership.phases import REBALANCING, Phase
+from coterie_client.membership.standbys import Held, Standbys
 from coterie_client.membership.topics import Topics
 from coterie_client.wire.addresses import NodeAddress, TopicPartition
 from coterie_protocol.errors import error_for
@@ -46,6 +47,7 @@ class Membership:
         self._commits = Commits(context, self._lookup)
         self._fetches = Fetches(context, self._lookup)
         self._ownership = Ownership(context, self._commits)
+        self._standbys = Standbys(context)
         self._imbalance = Imbalance(context)
         self._joining = Joining(
             context,
@@ -54,6 +56,7 @@ class Membership:
             heartbeats=self._heartbeats,
             topics=self._topics,
             ownership=self._ownership,
+            standbys=self._standbys,
             imbalance=self._imbalance,
         )
         self._leaving = Leaving(
@@ -61,6 +64,7 @@ class Membership:
             lookup=self._lookup,
             heartbeats=self._heartbeats,
             ownership=self._ownership,
+            standbys=self._standbys,
             fetches=self._fetches,
             abort_join=self._joining.abort,
         )
@@ -81,6 +85,11 @@ class Membership:
     def owned(self) -> Mapping[TopicPartition, int]:
         """What the member owns, with its fencing tokens; what is being let go of still counts."""
         return self._state.owned
+
+    @property
+    def standbys(self) -> Mapping[TopicPartition, Role]:
+        """What the member keeps up to date while another one works on it, and why."""
+        return self._standbys.roles
 
     @property
     def is_leader(self) -> bool:
@@ -107,6 +116,7 @@ class Membership:
             self._lookup,
             self._heartbeats,
             self._topics,
+            self._standbys,
             self._imbalance,
             self._joining,
             self._ownership,
@@ -132,6 +142,7 @@ class Membership:
 
     def _subscribe(self, topics: Collection[str], now_ms: int) -> list[Action]:
         self._state.subscribed = frozenset(topics)
+        self._standbys.withdraw(lambda partition: partition[0] not in self._state.subscribed)
         self._topics.watch(self._state.subscribed | self._joining.led_topics, now_ms)
         return self._advance(now_ms)
 
@@ -156,6 +167,21 @@ class Membership:
             names = ", ".join(f"{topic}[{number}]" for topic, number in sorted(partitions))
             self._state.request_rejoin(f"gave up {names}")
         return self._advance(now_ms)
+
+    def keep_warm(self, held: Held, now_ms: int) -> list[Action]:
+        """Hold state from now on, so that the leader has this member warm up before it moves any.
+
+        `held` is asked at each join for the lags of what no task tells of.
+        """
+        self._standbys.keep_warm(held)
+        return self._advance(now_ms)
+
+    def note_lag(self, partition: TopicPartition, lag: int) -> bool:
+        """Note how far behind a partition's state is; negative if that is not known any more.
+
+        Returns whether to call `fire`, because a warm-up is ready.
+        """
+        return self._standbys.note_lag(partition, lag)
 
     def commit(
         self, key: Hashable, partition: TopicPartition, token: int, position: Position
@@ -223,6 +249,7 @@ class Membership:
             self._leaving.advance(now_ms)
         if self._state.phase is not Phase.OVER:
             self._lookup.advance(now_ms)
+            self._standbys.advance(now_ms)
             self._imbalance.advance(now_ms)
             self._joining.advance(now_ms)
             self._leaving.advance(now_ms)  # The user's assignor may have failed.
@@ -312,6 +339,7 @@ class Membership:
         gone = [each for each in state.owned if is_gone(each)]
         self._ownership.lose("the topic does not have it any more", gone)
         self._ownership.forget_suspended(is_gone)
+        self._standbys.withdraw(is_gone)
         has_decided = state.phase not in REBALANCING or state.phase is Phase.SYNCING
         if state.is_leader and has_decided:
             state.request_rejoin("topics changed")

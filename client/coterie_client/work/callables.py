@@ -5,16 +5,34 @@ from __future__ import annotations
 import dis
 import functools
 import inspect
+from collections.abc import Callable
 from types import CodeType, FunctionType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from coterie_client import checks
 from coterie_client.errors import ConfigurationError
 
-__all__ = ["is_async", "require_async"]
+__all__ = ["NotAwaitableError", "awaited", "is_async", "require_async"]
 
-_WANTED: Final = "an async function that takes a Partition"
+P = TypeVar("P")
+
 _AWAITABLE_GENERATOR: Final = inspect.CO_ITERABLE_COROUTINE
+
+
+class NotAwaitableError(ConfigurationError):
+    """A user's function returned what can't be awaited."""
+
+
+async def awaited(function: Callable[[P], object], argument: P, name: str) -> object:
+    """Call a user's function, which a parameter of the given name stands for, and await it."""
+    result = function(argument)
+    if not inspect.isawaitable(result):
+        kind = "None" if result is None else f"a value of type {type(result).__name__}"
+        raise NotAwaitableError(
+            f"{name} must be an async function, but this one returned {kind}, which can't be"
+            " awaited"
+        )
+    return await result
 
 
 def is_async(function: Any) -> bool:  # noqa: ANN401  # anything a user passes
@@ -22,33 +40,34 @@ def is_async(function: Any) -> bool:  # noqa: ANN401  # anything a user passes
     return inspect.iscoroutinefunction(_called(function))
 
 
-def require_async(work: Any) -> None:  # noqa: ANN401  # anything a user passes
+def require_async(work: Any, name: str = "work", takes: str = "a Partition") -> None:  # noqa: ANN401
     """Refuse work that can't be called, or whose result certainly can't be awaited.
 
     A plain function may return another function's coroutine, so one that returns anything is
     accepted until it is called.  One that never returns a value is refused: called in the event
     loop, it would only block it.
     """
+    wanted = f"an async function that takes {takes}"
     if inspect.iscoroutine(work):
         work.close()  # otherwise Python also warns that it was never awaited
         raise ConfigurationError(
-            f"work must be {_WANTED}, got a coroutine: pass the function without calling it"
+            f"{name} must be {wanted}, got a coroutine: pass the function without calling it"
         )
     if not callable(work):
-        checks.must_be("work", _WANTED, work)
+        checks.must_be(name, wanted, work)
     function = _called(work)
     code = function.__code__ if isinstance(function, FunctionType) else None
     # Generators decorated with `types.coroutine` can be awaited.
     if code is not None and not code.co_flags & (inspect.CO_COROUTINE | _AWAITABLE_GENERATOR):
         if code.co_flags & (inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR):
-            checks.must_be("work", f"{_WANTED}, and not a generator", work)
+            checks.must_be(name, f"{wanted}, and not a generator", work)
         if _returns_nothing(code):
-            checks.must_be("work", f"{_WANTED}, and not a plain function", work)
+            checks.must_be(name, f"{wanted}, and not a plain function", work)
     try:
         inspect.signature(work).bind(object())
     except TypeError as error:
         raise ConfigurationError(
-            f"work must be {_WANTED}, but this one can't be called with one: {error}"
+            f"{name} must be {wanted}, but this one can't be called with one: {error}"
         ) from None
     except ValueError:  # written in C, without a signature
         return

@@ -13,6 +13,9 @@ from coterie_client.wire.addresses import TopicPartition
 
 __all__ = [
     "GroupFailed",
+    "RestoreFailed",
+    "RestoreFinished",
+    "RestoreStarted",
     "WorkFailed",
     "WorkFailedEnding",
     "WorkFinished",
@@ -130,3 +133,32 @@ class WorkLeftBehind(Event):
     severity = Severity.ERROR
     text = "work did not end although the group was closed"
     partitions: Partitions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreStarted(Event):
+    """The state of a partition is being brought up to date, and kept so."""
+
+    severity = Severity.DEBUG
+    text = "restore started"
+    partition: TopicPartition
+    #: "standby" or "warm-up".
+    role: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreFinished(Event):
+    """A restore returned; the state counts as being as far behind as it said last."""
+
+    text = "restore returned, its state is not brought up to date any more"
+    partition: TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreFailed(_Failure):
+    """A restore raised; it is started again after a pause."""
+
+    text = "restore failed"
+    partition: TopicPartition
+    #: How long it pauses; zero if the partition is not kept up to date any more.
+    pause_s: float

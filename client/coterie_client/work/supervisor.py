@@ -11,17 +11,17 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias
+from typing import Final, Protocol, TypeAlias
 
-from coterie_client.errors import ConfigurationError, WorkCancelledError, WorkStalledError
+from coterie_client.errors import WorkCancelledError, WorkStalledError
 from coterie_client.membership import PartitionLostError
 from coterie_client.membership.events import Event
 from coterie_client.partition import Partition
 from coterie_client.wire.addresses import TopicPartition
+from coterie_client.work.callables import NotAwaitableError, awaited
 from coterie_client.work.events import (
     WorkFailed,
     WorkFailedEnding,
@@ -42,6 +42,9 @@ from coterie_client.work.policies import (
 from coterie_client.work.watchdog import Watchdog
 
 __all__ = ["SupervisorOptions", "TaskSupervisor", "Work"]
+
+#: How long a restore may take to end before it is told that work waits for it.
+_PROMOTION_S: Final = 5.0
 
 #: What a user writes: works on one partition until it is cancelled.
 Work: TypeAlias = Callable[[Partition], Awaitable[object]]
@@ -69,6 +72,8 @@ class _Job:
     is_cancelled: bool = False
     #: Whether the work can't be awaited, so that a restart would change nothing.
     is_unawaitable: bool = False
+    #: Whether it waits for a former task of its partition, or for a restore.
+    is_held_up: bool = False
     #: Why it was cancelled although the partition stays owned.
     stalled: WorkStalledError | None = None
 
@@ -77,6 +82,18 @@ class _Job:
         if self.task is not None and not self.is_cancelled:
             self.is_cancelled = True
             self.task.cancel(reason)
+
+
+class Restores(Protocol):
+    """Runs restores of partitions that are not worked on here."""
+
+    def is_running(self, partition: TopicPartition) -> bool:
+        """Whether a restore of a partition goes on, even if it was cancelled."""
+        ...
+
+    def review(self) -> None:
+        """Start what has waited for work to end."""
+        ...
 
 
 class TaskSupervisor:
@@ -116,6 +133,8 @@ class TaskSupervisor:
         )
         #: The error that ends the whole group.
         self.failure: BaseException | None = None
+        #: What keeps standbys up to date, never beside work on the same partition.
+        self.restores: Restores | None = None
         #: Running, or waiting to start.
         self._active: dict[TopicPartition, _Job] = {}
         #: Revoked and cancelled; their partitions are still owned.
@@ -129,6 +148,10 @@ class TaskSupervisor:
         """All tasks that have not ended."""
         jobs = (self._active | self._ending).items()
         return self._former | {key: job.task for key, job in jobs if job.task is not None}
+
+    def is_at_work(self, partition: TopicPartition) -> bool:
+        """Whether work on a partition goes on, or waits to begin."""
+        return any(partition in each for each in (self._active, self._ending, self._former))
 
     # -- changes of ownership ------------------------------------------------------------------
 
@@ -151,11 +174,13 @@ class TaskSupervisor:
                 self._ending[partition.key] = job
                 job.cancel("revoked")
         self._released(idle)
+        self._vacated()
 
     def lost(self, partitions: Sequence[Partition], reason: str) -> None:
         """Cancel work on these; only the next work on the same partition waits for its end."""
         for partition in partitions:
             self._disown(partition).cancel(reason)
+        self._vacated()
 
     def abandoned(self, partitions: Sequence[Partition]) -> None:
         """Stop waiting for these: they were cancelled and did not end in time."""
@@ -192,8 +217,12 @@ class TaskSupervisor:
         key = job.partition.key
         if self._active.get(key) is not job:
             return
+        job.is_held_up = key in self._former or self._is_restoring(key)
         if key in self._former:
             self._emit(WorkHeldUp(partition=key))
+        elif job.is_held_up:
+            self._loop.call_later(_PROMOTION_S, self._safely, self._complain, job)
+        if job.is_held_up:
             return
         backoff = self._backoffs.get(key)
         wait_s = backoff.wait_s(self._loop.time()) if backoff else 0.0
@@ -201,6 +230,26 @@ class TaskSupervisor:
             job.timer = self._loop.call_later(wait_s, self._safely, self._start, job)
         else:
             self._start(job)
+
+    def _complain(self, job: _Job) -> None:
+        """Tell of work that still can't start."""
+        key = job.partition.key
+        if job.is_held_up and self._active.get(key) is job:
+            self._emit(WorkHeldUp(partition=key))
+
+    def _is_restoring(self, partition: TopicPartition) -> bool:
+        return self.restores is not None and self.restores.is_running(partition)
+
+    def _vacated(self) -> None:
+        """Work may have ended for which restores wait."""
+        if self.restores is not None:
+            self.restores.review()
+
+    def restore_ended(self, partition: TopicPartition) -> None:
+        """Start work that has waited for a restore to end."""
+        job = self._active.get(partition)
+        if job is not None and job.is_held_up:
+            self._begin(job)
 
     def _start(self, job: _Job) -> None:
         partition = job.partition
@@ -215,15 +264,11 @@ class TaskSupervisor:
         self._emit(WorkStarted(partition=partition.key, token=partition.token))
 
     async def _run(self, job: _Job) -> object:
-        working = self._work(job.partition)
-        if not inspect.isawaitable(working):
+        try:
+            return await awaited(self._work, job.partition, "work")
+        except NotAwaitableError:
             job.is_unawaitable = True
-            kind = "None" if working is None else f"a value of type {type(working).__name__}"
-            raise ConfigurationError(
-                f"work must be an async function, but this one returned {kind}, which can't be"
-                " awaited"
-            )
-        return await working
+            raise
 
     # -- ending --------------------------------------------------------------------------------
 
@@ -236,10 +281,12 @@ class TaskSupervisor:
             self._emit_ending_failure(job, error)
             if key in self._active:
                 self._begin(self._active[key])
+            self._vacated()
         elif self._ending.get(key) is job:
             del self._ending[key]
             self._emit_ending_failure(job, error)
             self._released([job.partition])
+            self._vacated()
         else:
             self._unwatch(job)
             self._apply_policy(job, error)
@@ -282,6 +329,7 @@ class TaskSupervisor:
         elif self._active.get(key) is job:
             del self._active[key]
             self._give_up(job.partition)
+            self._vacated()
 
     def _policy(self, job: _Job) -> str:
         if job.is_unawaitable:

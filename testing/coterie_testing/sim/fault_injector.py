@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from coterie_client import Role
 from coterie_client.admin import Admin
 from coterie_client.errors import ConnectionLostError
 from coterie_client.membership import Phase
@@ -14,7 +15,7 @@ from coterie_protocol.exceptions import CoterieError
 from coterie_testing.sim.coordinator import SimulatedCoordinator
 from coterie_testing.sim.faults import AT_A_GENERATION, Fault
 from coterie_testing.sim.generation_faults import GenerationFaults
-from coterie_testing.sim.system import System
+from coterie_testing.sim.system import GROUP, System
 from coterie_testing.sim.worker import Worker
 from coterie_testing.virtual import Database, NetworkOptions
 
@@ -71,10 +72,30 @@ class FaultInjector:
         worker.kill()
         return worker.name
 
+    def _kill_warming(self, fault: Fault) -> str | None:
+        """Kill a worker in the middle of a warm-up; it comes back with what is on its disk."""
+        warming = [
+            worker
+            for worker in self._system.running
+            if any(each.role is Role.WARM_UP for each in worker.group.standbys)
+        ]
+        if not warming:
+            return None
+        return self._kill_for_a_while(warming[fault.target % len(warming)], fault)
+
+    def _kill_leader(self, fault: Fault) -> str | None:
+        """Kill the worker that decides who has what; it comes back."""
+        node = self._system.coordinator.node
+        group = node.group(GROUP) if node is not None else None
+        leader = group.row.leader if group is not None else None
+        found = [each for each in self._system.running if each.group.member_id == leader]
+        return self._kill_for_a_while(found[0], fault) if found and leader else None
+
     def _restart_worker(self, fault: Fault) -> str | None:
         worker = self._target(fault)
-        if worker is None:
-            return None
+        return None if worker is None else self._kill_for_a_while(worker, fault)
+
+    def _kill_for_a_while(self, worker: Worker, fault: Fault) -> str:
         worker.kill()
         away_s = max(fault.seconds, _BOOT_S)
         self._system.after(away_s, self._replace, worker)

@@ -14,6 +14,7 @@ __all__ = [
     "KINDS",
     "OF_ABSENCE",
     "OF_COORDINATORS",
+    "OF_STATE",
     "PROFILES",
     "SWARMS",
     "Fault",
@@ -98,6 +99,9 @@ class FaultOptions:
     promote_replica: int = 0
     # A static member that comes back only after its session.
     absent_worker: int = 0
+    # These hit workers at the moment at which it matters to those with state; no swarm has them.
+    kill_warming: int = 0
+    kill_leader: int = 0
     #: Whether faults may last longer than a session.
     long: bool = False
 
@@ -123,11 +127,14 @@ AMONG_SEVERAL: Final = (
     "promote_replica",
 )
 
+#: Those that matter to workers with state.
+OF_STATE: Final = ("kill_warming", "kill_leader")
+
 #: Those of groups whose static members may be away for longer than a session.
 OF_ABSENCE: Final = ("absent_worker",)
 
 KINDS: Final = tuple(
-    kind for kind in _ALL if kind not in (*AT_A_GENERATION, *AMONG_SEVERAL, *OF_ABSENCE)
+    kind for kind in _ALL if kind not in (*AT_A_GENERATION, *AMONG_SEVERAL, *OF_ABSENCE, *OF_STATE)
 )
 
 #: What people do: none of it makes a member late.
@@ -181,6 +188,21 @@ PROFILES: Final[Mapping[str, FaultOptions]] = {
         stray_commit=4,
         stray_sync=4,
         stray_heartbeat=4,
+    ),
+    "stateful": FaultOptions(
+        add_worker=4,
+        stop_worker=2,
+        restart_worker=2,
+        rolling_restart=1,
+        pause_worker=1,
+        kill_coordinator=1,
+        cut_worker=1,
+        isolate_worker=1,
+        slow_network=1,
+        pause_leader=1,
+        kill_warming=2,
+        kill_leader=2,
+        long=True,
     ),
     "failovers": replace(_each(1, OF_COORDINATORS), kill_coordinator=3, stop_coordinator=2),
 }

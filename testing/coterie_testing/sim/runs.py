@@ -18,7 +18,8 @@ with needs_extra("testing", "coterie_testing"):
 
 from coterie_testing.sim.faults import SWARMS, Fault, faults_of, plan
 from coterie_testing.sim.simulation import Simulation
-from coterie_testing.sim.system import ASSIGNORS, System, SystemOptions
+from coterie_testing.sim.state import StateOptions, draw_state
+from coterie_testing.sim.system import ASSIGNORS, STATEFUL_ASSIGNOR, System, SystemOptions
 
 __all__ = [
     "SWARMS",
@@ -34,6 +35,9 @@ __all__ = [
 
 #: Changes a system before its run begins; how tests plant bugs.
 Tamper: TypeAlias = Callable[[System], None]
+
+#: In the other profiles, workers have state in one of so many runs.
+_STATELESS: Final = 4
 
 #: How many runs a process is given at a time: enough that handing them out costs nothing.
 _BATCH: Final = 8
@@ -90,7 +94,10 @@ def run_from_seed(seed: int, profile: str, nodes: int = 1) -> Run:
     scale = _BRIEF if profile == "brief" else _Scale()
     faults = faults_of(profile, seed, nodes)
     workers = chance.choice(scale.workers)
-    assignor = chance.choice(list(ASSIGNORS))
+    assignor = chance.choice([name for name in ASSIGNORS if name != STATEFUL_ASSIGNOR])
+    state = _state_of(seed, profile)
+    if state is not None and assignor == "broken":
+        assignor = STATEFUL_ASSIGNOR  # the broken one sees no owners, whose state others would need
     guard = chance.choice(("report", "report", "enforce"))
     # From a source of its own, so that all else stays what it was for each seed.
     registration_ms = random.Random(f"registration {seed}").choice((0, 0, 25_000))  # noqa: S311
@@ -111,8 +118,15 @@ def run_from_seed(seed: int, profile: str, nodes: int = 1) -> Run:
         },
         faults_s=chance.choice(scale.faults_s),
         nodes=nodes,
+        state=state,
     )
     return Run(seed, profile, options, plan(seed, faults, options.faults_s))
+
+
+def _state_of(seed: int, profile: str) -> StateOptions | None:
+    """Whether workers have state, and which."""
+    is_stateful = profile == "stateful" or (profile != "brief" and seed % _STATELESS == 0)
+    return draw_state(seed) if is_stateful else None
 
 
 def execute(run: Run, tamper: Tamper | None = None) -> Result:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from coterie_client import Role
 from coterie_protocol.errors import FencedInstanceIdError
 from coterie_server.group import GroupState
 from coterie_testing.sim.fault_injector import FaultInjector
@@ -122,6 +123,9 @@ class Simulation:
             return False
         workers = system.running
         if any(not worker.group.is_settled for worker in workers):
+            return False
+        held = [each for worker in workers for each in worker.group.standbys]
+        if any(each.role is Role.WARM_UP for each in held):
             return False
         if self._may_have_missed_growth() and self._has_unowned_partitions():
             return False

@@ -11,6 +11,7 @@ from coterie_assignors import (
     Assignor,
     Claim,
     CooperativeStickyAssignor,
+    InstanceStickyAssignor,
     MemberInfo,
     RangeAssignor,
     RebalanceProtocol,
@@ -25,6 +26,7 @@ from coterie_protocol.journal import Event, PhaseJoined
 from coterie_server.config.settings import Settings
 from coterie_testing.sim.coordinator import SimulatedCoordinator, address_of
 from coterie_testing.sim.invariants.checker import InvariantChecker
+from coterie_testing.sim.state import Logs, StateDisk, StateOptions
 from coterie_testing.sim.worker import Worker, WorkerOptions
 from coterie_testing.virtual import (
     Database,
@@ -36,7 +38,7 @@ from coterie_testing.virtual import (
     Scheduler,
 )
 
-__all__ = ["ASSIGNORS", "GROUP", "WEIGHTED", "System", "SystemOptions"]
+__all__ = ["ASSIGNORS", "GROUP", "STATEFUL_ASSIGNOR", "WEIGHTED", "System", "SystemOptions"]
 
 Ts = TypeVarTuple("Ts")
 
@@ -73,6 +75,7 @@ ASSIGNORS: Final[dict[str, Callable[[], Sequence[Assignor]]]] = {
     "sticky": lambda: (StickyAssignor(),),
     "upgrade": lambda: (RangeAssignor(), CooperativeStickyAssignor()),
     "broken": lambda: (_BrokenAssignor(),),
+    "instance-sticky": lambda: (InstanceStickyAssignor(),),
 }
 
 #: For some of them, what balances loads instead of numbers.
@@ -80,6 +83,10 @@ WEIGHTED: Final[dict[str, Callable[[], Sequence[Assignor]]]] = {
     "cooperative-sticky": lambda: (CooperativeStickyAssignor(_WEIGHTS),),
     "sticky": lambda: (StickyAssignor(_WEIGHTS),),
 }
+
+
+#: The one that is made for members with state.
+STATEFUL_ASSIGNOR: Final = "instance-sticky"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +107,8 @@ class SystemOptions:
     #: Their session timeouts, in turn; if empty, all have that of `worker`.
     sessions_s: Sequence[float] = ()
     settings: Mapping[str, object] = field(default_factory=dict)
+    #: The state that workers keep; None if their work needs none.
+    state: StateOptions | None = None
     #: How long faults are injected.
     faults_s: float = 40.0
     #: How long the group has to be well again after that.
@@ -133,6 +142,7 @@ class System:
         self.coordinators = [self._make_coordinator(n + 1) for n in range(options.nodes)]
         self.network.conditions.on_unread = self._unread
         self.workers: list[Worker] = []
+        self._logs = Logs(options.state.entries if options.state else 0)
         self._started = 0
         self._admin: Process | None = None
         self._heals: list[Callable[[], None]] = []
@@ -235,6 +245,7 @@ class System:
             self.options.worker,
             topics=tuple(self.options.topics),
             instance=f"i{self._started}" if static else None,
+            state=self._new_disk(),
         )
         if self.options.sessions_s and like is None:
             sessions_s = self.options.sessions_s
@@ -251,6 +262,12 @@ class System:
         worker.on_event = partial(self._happened, worker)
         worker.start()
         return worker
+
+    def _new_disk(self) -> StateDisk | None:
+        state = self.options.state
+        if state is None or self.scheduler.random.randrange(100) >= state.percent:
+            return None
+        return StateDisk(state, self._logs)
 
     def pause_worker(self, worker: Worker, seconds: float) -> None:
         """Stop a worker's machine for a while."""

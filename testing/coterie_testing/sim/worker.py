@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from coterie_assignors import Assignor
-from coterie_client import Group, Partition, Release, Restart
+from coterie_client import Group, GroupMisuseError, Partition, Release, Restart, Standby
 from coterie_client.membership import Sources
 from coterie_client.membership.events import Event
 from coterie_protocol.exceptions import CoterieError
 from coterie_testing.sim.coordinator import ADDRESS
+from coterie_testing.sim.state import StateDisk
 from coterie_testing.virtual import Network, Process, Scheduler
 
 __all__ = ["METADATA_MAX_AGE_S", "WorkObserver", "Worker", "WorkerOptions"]
@@ -40,6 +41,18 @@ class WorkObserver:
     def ended(self, worker: Worker, partition: Partition) -> None:
         """Work on a partition ended."""
 
+    def restoring(self, worker: Worker, standby: Standby) -> None:
+        """A restore begins."""
+
+    def restored(self, worker: Worker, standby: Standby) -> None:
+        """A restore got some way further."""
+
+    def restore_ended(self, worker: Worker, standby: Standby) -> None:
+        """A restore ended."""
+
+    def committed_standby(self, worker: Worker, standby: Standby) -> None:
+        """A restore could commit."""
+
     def died(self, worker: Worker) -> None:
         """The worker's process was killed."""
 
@@ -63,6 +76,8 @@ class WorkerOptions:
     commits_late_s: float = 0.0
     #: The partitions on which its work fails, so that it gives them up.
     fails_on: Collection[tuple[str, int]] = ()
+    #: The state on its machine; None if its work needs none.
+    state: StateDisk | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -104,6 +119,8 @@ class Worker:
             request_timeout=options.request_timeout,
             metadata_max_age=METADATA_MAX_AGE_S,
             close_timeout=options.close_timeout,
+            warm=options.state.options.settings if options.state else None,
+            ready_interval=options.state.options.ready_interval_s if options.state else 10.0,
             on_event=self._note,
             dial=self.network.dialler(process),
             sources=Sources(self.scheduler.random.random, process.wall_ms),
@@ -134,7 +151,9 @@ class Worker:
         try:
             async with self.group as group:
                 policy = Release() if self.options.fails_on else Restart()
-                await group.run(self._work, on_error=policy)
+                state = self.options.state
+                restore, held = (self._restore, state.held) if state else (None, None)
+                await group.run(self._work, warm=restore, held=held, on_error=policy)
         except CoterieError as error:
             self.error = error
 
@@ -142,6 +161,7 @@ class Worker:
         self.observer.started(self, partition)
         offset = 0
         try:
+            await self._complete_state(partition)
             offset = await self._resume(partition)
             if partition.key in self.options.fails_on:
                 raise RuntimeError(f"can't work on {partition}")
@@ -151,11 +171,59 @@ class Worker:
                 # Some partitions are more work than others, and each is so by turns.
                 partition.load((1 + partition.number % 3) * (1 + offset // 5 % 4))
                 self.observer.acted(self, partition, offset)
+                if self.options.state is not None:
+                    self.options.state.work(partition.key, offset)
                 await self._commit(partition, offset)
         finally:
             await self._finish(partition)
             if offset and self.options.commits_late_s:
                 await self._commit_late(partition, offset)
+
+    @property
+    def acceptable_lag(self) -> int:
+        """How far behind its state may be for it to take over."""
+        state = self.options.state
+        return state.options.settings.acceptable_recovery_lag if state is not None else 0
+
+    async def _complete_state(self, partition: Partition) -> None:
+        """Apply what is missing in the state before the work begins."""
+        state = self.options.state
+        if state is None:
+            return
+        pace_s = self.scheduler.random.uniform(*state.options.step_s)
+        while (lag := state.lag(partition.key)) > 0:
+            partition.lag(lag)
+            await asyncio.sleep(pace_s)
+            state.apply(partition.key)
+        partition.lag(0)
+
+    async def _restore(self, standby: Standby) -> None:
+        self.observer.restoring(self, standby)
+        try:
+            await self._apply(standby)
+        finally:
+            try:
+                await asyncio.sleep(self.scheduler.random.uniform(*self.options.finish_s))
+            finally:
+                self.observer.restore_ended(self, standby)
+
+    async def _apply(self, standby: Standby) -> None:
+        state = self.options.state
+        assert state is not None
+        await self._commit_in_vain(standby)
+        pace_s = self.scheduler.random.uniform(*state.options.step_s)
+        while True:
+            await asyncio.sleep(pace_s)
+            self.observer.restored(self, standby)
+            state.apply(standby.key)
+            standby.lag(state.lag(standby.key))
+
+    async def _commit_in_vain(self, standby: Standby) -> None:
+        try:
+            await standby.commit(10**9)
+        except GroupMisuseError:
+            return
+        self.observer.committed_standby(self, standby)
 
     async def _resume(self, partition: Partition) -> int:
         position = await partition.committed()

@@ -17,6 +17,7 @@ class FakeKeeper:
     def __init__(self) -> None:
         self.stored: dict[TopicPartition, Position] = {}
         self.lost: set[int] = set()
+        self.lags: list[tuple[TopicPartition, int]] = []
         self.loads: dict[TopicPartition, float] = {}
 
     def commit(self, partition: TopicPartition, token: int, position: Position) -> Awaitable[None]:
@@ -43,6 +44,10 @@ class FakeKeeper:
     def loss(self, partition: TopicPartition) -> PartitionLostError:
         """Tell that it is not owned."""
         return PartitionLostError(f"{partition[0]}[{partition[1]}]")
+
+    def note_lag(self, partition: TopicPartition, lag: int) -> None:
+        """Take note of a lag."""
+        self.lags.append((partition, lag))
 
     def owns(self, _: TopicPartition, token: int, /) -> bool:
         """Whether the token was not lost."""

@@ -30,10 +30,12 @@ from coterie_client.membership import (
     FailureKind,
     Fetched,
     Hangup,
+    KeepWarm,
     Lose,
     Membership,
     ReportEvent,
     Revoke,
+    Role,
     Send,
     Stop,
 )
@@ -56,6 +58,9 @@ class ScriptedMembership:
         self.next: list[Action] = []
         self.owned: dict[TopicPartition, int] = {ORDER: 1}
         self.deadline_ms: int | None = None
+        self.standbys: dict[TopicPartition, Role] = {}
+        #: Whether a lag that is noted makes a warm-up ready.
+        self.is_ready = False
         self.on_call: Callable[[], None] = lambda: None
 
     def _say(self, *call: Any) -> list[Action]:
@@ -87,6 +92,13 @@ class ScriptedMembership:
 
     def check_lease(self, now_ms: int) -> list[Action]:
         return self._say("check_lease", now_ms)
+
+    def keep_warm(self, held: Callable[[], object], now_ms: int) -> list[Action]:
+        return self._say("keep_warm", held(), now_ms)
+
+    def note_lag(self, partition: TopicPartition, lag: int) -> bool:
+        self.calls.append(("note_lag", partition, lag))
+        return self.is_ready
 
     def commit(
         self, key: object, partition: TopicPartition, token: int, position: Position
@@ -182,6 +194,9 @@ class Harness:
     def lose(self, partitions: Collection[TopicPartition], reason: str) -> None:
         self.told.append(("lose", set(partitions), reason))
         self.on_lose(partitions)
+
+    def keep_warm(self, roles: Mapping[TopicPartition, Role], generation: int) -> None:
+        self.told.append(("keep_warm", dict(roles), generation))
 
     def end(self) -> None:
         self.told.append(("end",))
@@ -418,6 +433,42 @@ async def test_commits_of_one_turn_are_one_call(harness: Harness) -> None:
     assert [call[0] for call in harness.membership.calls[before:]] == ["commit"] * 3 + ["released"]
     assert harness.membership.calls[-1][1] == [("orders", 7), ("orders", 8)]
     assert len(promises) == 3
+
+
+@driven
+async def test_lag_that_changes_nothing_is_only_noted(harness: Harness) -> None:
+    before = len(harness.membership.calls)
+    harness.driver.note_lag(ORDER, 5)
+    await settle()
+    assert harness.membership.calls[before:] == [("note_lag", ORDER, 5)]
+
+
+@driven
+async def test_warm_up_that_is_ready_gets_the_machine_a_turn(harness: Harness) -> None:
+    before = len(harness.membership.calls)
+    harness.membership.is_ready = True
+    harness.driver.note_lag(ORDER, 5)
+    harness.driver.note_lag(ORDER, 4)
+    await settle()
+    names = [call[0] for call in harness.membership.calls[before:]]
+    assert names == ["note_lag", "note_lag", "released"]
+
+
+@driven
+async def test_lag_after_the_end_is_dropped(harness: Harness) -> None:
+    harness.do(Stop())
+    before = len(harness.membership.calls)
+    harness.driver.note_lag(ORDER, 5)
+    assert harness.membership.calls[before:] == []
+    assert not harness.driver.holds(ORDER)
+
+
+@driven
+async def test_owner_is_told_what_to_keep_warm(harness: Harness) -> None:
+    harness.do(KeepWarm({ORDER: Role.WARM_UP}, 4))
+    assert harness.told[-1] == ("keep_warm", {ORDER: Role.WARM_UP}, 4)
+    harness.membership.standbys = {ORDER: Role.WARM_UP}
+    assert harness.driver.holds(ORDER)
 
 
 @driven

@@ -94,6 +94,28 @@ async def test_progress_needs_no_watchdog(partition: Partition) -> None:
     assert partition.is_owned
 
 
+async def test_lag_is_told_while_the_partition_is_owned(
+    partition: Partition, keeper: FakeKeeper
+) -> None:
+    partition.lag(7)
+    keeper.lost.add(TOKEN)
+    partition.lag(6)
+    assert keeper.lags == [(("orders", 3), 7)]
+
+
+async def test_lag_is_progress(partition: Partition) -> None:
+    signs: list[str] = []
+    partition.notify_progress(lambda: signs.append("progress"))
+    partition.lag(7)
+    assert signs == ["progress"]
+
+
+@pytest.mark.parametrize("lag", [-1, 2**63])
+async def test_lag_that_there_can_not_be_is_refused(partition: Partition, lag: int) -> None:
+    with pytest.raises(ValueError, match="lag must be a number from 0"):
+        partition.lag(lag)
+
+
 async def test_load_is_told(partition: Partition, keeper: FakeKeeper) -> None:
     partition.load(3)
     assert keeper.loads == {("orders", 3): 3.0}

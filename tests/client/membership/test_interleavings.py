@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from coterie_client.membership import FailureKind, Phase
+from coterie_client.membership import FailureKind, Phase, Role
+from coterie_client.membership.warm_blocks import Orders
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.messages import (
     DescribeGroupsRequest,
@@ -158,6 +159,39 @@ def draining() -> Script:
     return script
 
 
+def warming() -> Script:
+    """At work, with a standby, and a warm-up that is about to catch up."""
+    script = Script("t", "u", instance="i").keep_warm({U1: 70_000}).start()
+    script.tell_topics()
+    script.find()
+    script.join(5)
+    script.sync(T0, orders=Orders(frozenset({T1, U1}), frozenset({U1})))
+    script.beat()
+    script.sleep(3_000)
+    script.lag(T1, 0)
+    assert script.roles == {T1: Role.STANDBY, U1: Role.WARM_UP}
+    return script
+
+
+def promoting() -> Script:
+    """Joining, because a warm-up has caught up."""
+    script = warming()
+    script.lag(U1, 0)
+    assert script.awaits(JoinGroupRequest)
+    return script
+
+
+def demoting() -> Script:
+    """Letting go of what is to become a standby."""
+    script = promoting()
+    script.join(6)
+    script.sync(U1, orders=Orders(frozenset({T0, T1})))
+    script.commit("late", T0, 3)
+    assert script.revoking == {T0}
+    assert script.roles.keys() == {T0, T1}
+    return script
+
+
 def closing() -> Script:
     """Letting go of everything, to leave."""
     script = beating()
@@ -202,6 +236,9 @@ MOMENTS: tuple[Callable[[], Script], ...] = (
     revoking_before,
     revoking_after,
     draining,
+    warming,
+    promoting,
+    demoting,
     closing,
     closing_in_join,
     leaving,
@@ -363,6 +400,23 @@ def wants_rejoin(script: Script) -> None:
     script.do(script.machine.rejoin("asked for", script.now_ms))
 
 
+def catches_up(script: Script) -> None:
+    """All that is kept up to date has caught up."""
+    for partition in list(script.roles):
+        script.lag(partition, 0)
+
+
+def falls_behind(script: Script) -> None:
+    """Nothing that is kept up to date is ready any more, or known to be."""
+    for number, partition in enumerate(list(script.roles)):
+        script.lag(partition, 50_000 if number else -3)
+
+
+def turns_out_to_have_state(script: Script) -> None:
+    """The user begins to work with state."""
+    script.keep_warm({T0: 3})
+
+
 def gives_up(script: Script) -> None:
     """The user can't work on a partition."""
     script.revoking.discard(T0)
@@ -388,6 +442,9 @@ EVENTS: tuple[Callable[[Script], None], ...] = (
     is_suspended_and_answered,
     overruns,
     wants_rejoin,
+    catches_up,
+    falls_behind,
+    turns_out_to_have_state,
     gives_up,
     releases_what_is_not_asked,
 )

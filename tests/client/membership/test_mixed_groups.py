@@ -9,6 +9,7 @@ from coterie_assignors import (
     CooperativeStickyAssignor,
     RangeAssignor,
     RoundRobinAssignor,
+    WarmSettings,
 )
 from coterie_client.membership import Assign, Revoke
 from coterie_client.membership.events import GroupJoined
@@ -16,9 +17,10 @@ from coterie_protocol.consumer import decode_assignment, flatten
 from coterie_protocol.error_codes import ErrorCode
 from tests.support.group_client import Client
 from tests.support.group_harness import Answer
-from tests.support.membership_world import Meeting, Worker
+from tests.support.membership_world import Disk, Meeting, Worker
 
 OLD: tuple[Assignor, ...] = (RangeAssignor(),)
+WARM = WarmSettings(acceptable_recovery_lag=100)
 
 
 def both() -> tuple[Assignor, ...]:
@@ -220,3 +222,20 @@ def test_false_claim_never_gives_a_partition_two_workers() -> None:
     stock.live(20_000)
     assert len(everything(meeting, stock)) == 6
     assert len(stock.owned) == len(first.working) == 3
+
+
+def test_stock_member_among_members_with_state() -> None:
+    meeting = Meeting({"t": 6})
+    first = meeting.worker("first", disk=Disk(), ready_interval_ms=1_000, warm=WARM).start()
+    meeting.settle()
+    first.cold.clear()
+    stock = StockMember(meeting)
+    stock.rebalance()
+    stock.live(5_000)
+    assert len(stock.owned) == 3
+    second = meeting.worker("second", disk=Disk(), ready_interval_ms=1_000, warm=WARM).start()
+    stock.live(30_000)
+    assert [len(stock.owned), len(first.working), len(second.working)] == [2, 2, 2]
+    assert len(everything(meeting, stock)) == 6
+    # What the stock member let go of has no copy anywhere; what the first one had does.
+    assert len(second.cold) <= 1

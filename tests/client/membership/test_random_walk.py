@@ -1,7 +1,8 @@
 """Anything at all happens to a group, in any order, and then it is left alone.
 
 After every step the walk checks that no partition has two workers, that work is begun only where
-there is none, and that a commit is settled once. In the end every partition has a worker again.
+there is none, that no member works on its standbys, and that a commit is settled once. In the end
+every partition has a worker again, and where members have state, nothing warms up any more.
 """
 
 from __future__ import annotations
@@ -11,10 +12,18 @@ from collections.abc import Callable
 
 import pytest
 
-from coterie_assignors import Assignor, CooperativeStickyAssignor, RangeAssignor
+from coterie_assignors import (
+    Assignor,
+    CooperativeStickyAssignor,
+    InstanceStickyAssignor,
+    RangeAssignor,
+    WarmSettings,
+)
 from coterie_client.membership import Committed, Send
+from coterie_client.membership.events import StandbysPromoted
 from coterie_client.wire.addresses import Lane
-from tests.support.membership_world import Meeting, Worker
+from coterie_protocol.streams import LATEST_VERSION
+from tests.support.membership_world import Disk, Meeting, Worker
 
 #: The same in every run, so that a change that breaks much shows every time.
 FIXED = range(16)
@@ -25,6 +34,7 @@ KINDS: dict[str, Callable[[], tuple[Assignor, ...]]] = {
     "cooperative": lambda: (CooperativeStickyAssignor(),),
     "eager": lambda: (RangeAssignor(),),
     "both": lambda: (RangeAssignor(), CooperativeStickyAssignor()),
+    "by instance": lambda: (InstanceStickyAssignor(),),
 }
 
 #: How many members there are at once, at most.
@@ -39,6 +49,15 @@ class Walk:
         self.meeting = Meeting({"t": self.random.choice([1, 4, 7]), "u": 3}, seed=seed)
         self.kind = self.random.choice(list(KINDS))
         self.instances: dict[Worker, str] = {}
+        #: How likely it is that a member has state, and the disks of machines.
+        self.warm = self.random.choice([0.0, 0.7, 1.0, 1.0])
+        self.disks: dict[str, Disk] = {}
+        self.settings = WarmSettings(
+            acceptable_recovery_lag=100,
+            num_standbys=self.random.choice([0, 0, 1]),
+            probing_rebalance_interval_ms=20_000,
+            allow_short_probing=True,
+        )
         self.comes()
 
     def run(self) -> None:
@@ -64,6 +83,7 @@ class Walk:
             self.comes()
         self.meeting.run(60_000)
         self.meeting.settle(60_000)
+        self.meeting.rest(300_000)
         self.check_promises()
 
     def check_promises(self) -> None:
@@ -91,12 +111,19 @@ class Walk:
         instance = f"i{self.random.randint(0, 3)}" if self.random.random() < 0.3 else None
         if instance in taken:
             instance = None
+        name = f"w{len(self.meeting.workers)}"
+        has_state = self.random.random() < self.warm
+        rate = self.random.choice([5, 50, 500])
         worker = self.meeting.worker(
-            f"w{len(self.meeting.workers)}",
+            name,
             *self.random.choice([("t",), ("t", "u")]),
             assignors=KINDS[self.kind](),
             finish_ms=self.random.choice([1, 50, 2_000]),
             instance=instance,
+            disk=self.disks.setdefault(instance or name, Disk(rate)) if has_state else None,
+            warm=self.settings,
+            warm_version=self.random.choice([7, 10, LATEST_VERSION, LATEST_VERSION]),
+            ready_interval_ms=self.random.choice([500, 5_000]),
         )
         if instance:
             self.instances[worker] = instance
@@ -183,6 +210,16 @@ def test_walks_are_repeatable() -> None:
     one, other = walk(5), walk(5)
     assert one.meeting.describe_workers() == other.meeting.describe_workers()
     assert one.meeting.now_ms == other.meeting.now_ms
+
+
+def test_fixed_walks_promote() -> None:
+    events = [
+        event
+        for seed in FIXED
+        for worker in walk(seed).meeting.workers
+        for event in worker.seen(StandbysPromoted)
+    ]
+    assert len(events) >= 3
 
 
 def test_fixed_walks_commit() -> None:

@@ -49,6 +49,15 @@ def _plus(event: client.AssignmentReceived) -> str:
     return ", ".join(parts)
 
 
+def _standbys(event: client.StandbysChanged) -> str:
+    parts = []
+    if event.warm_ups:
+        parts.append(f"warms up {partitions(event.warm_ups)}")
+    if event.standbys:
+        parts.append(f"stands by for {partitions(event.standbys)}")
+    return "; ".join(parts) or "stands by for nothing"
+
+
 def _phase(event: journal.PhaseJoined) -> str:
     names = " ".join(f"{m.member}{'*' * (m.member == event.leader)}" for m in event.members)
     away = [m.member for m in event.members if m.joined_after_ms is None]
@@ -70,7 +79,12 @@ _TOLD: Final[dict[type[Any], Callable[[Any], str]]] = {
     client.LeaderDecided: lambda e: (
         f"leads: assigns {e.partitions} partitions"
         + (f", withholds {e.withheld}" if e.withheld else "")
+        + (f", has {e.warming_up} warm up" if e.warming_up else "")
+        + (f", and {e.standbys} stand by" if e.standbys else "")
     ),
+    client.StandbysChanged: _standbys,
+    client.StandbysPromoted: lambda e: f"is promoted: {partitions(e.partitions)}, {e.lag} behind",
+    client.WarmUpReady: lambda e: f"has caught up: {partitions(e.partitions)}, {e.lag} behind",
     client.AssignmentReceived: _plus,
     client.RevocationStarted: lambda e: f"finishes {partitions(e.partitions)}: {e.reason}",
     client.PartitionsReleased: lambda e: f"releases {partitions(e.partitions)}",

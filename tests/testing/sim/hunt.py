@@ -7,8 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from coterie_assignors import WarmSettings
 from coterie_testing.sim.faults import Fault, FaultOptions, plan
 from coterie_testing.sim.runs import Result, Run, execute, run_from_seed
+from coterie_testing.sim.state import StateOptions
 from coterie_testing.sim.worker import WorkerOptions
 from tests.testing.sim.mutants import Mutant
 
@@ -119,6 +121,24 @@ PROFILES: Final = {
         workers=3,
         faults_s=15.0,
         others={"topics": {"jobs": 1, "more": 3}},
+    ),
+    # Members with state come and go.
+    "warm-ups": Profile(
+        faults=FaultOptions(
+            add_worker=3, stop_worker=1, restart_worker=1, kill_warming=1, kill_leader=1
+        ),
+        faults_s=15.0,
+        others={
+            "state": StateOptions(
+                WarmSettings(
+                    acceptable_recovery_lag=20,
+                    num_standbys=1,
+                    probing_rebalance_interval_ms=5_000,
+                    allow_short_probing=True,
+                )
+            ),
+            "assignor": "cooperative-sticky",
+        },
     ),
     # Shards move, and topics change meanwhile.
     "several": Profile(

@@ -21,7 +21,10 @@ from coterie_client.membership.actions import Committed
 from coterie_client.membership.heartbeats import Heartbeats
 from coterie_client.membership.offsets import Commits
 from coterie_client.membership.ownership import Ownership
+from coterie_client.membership.standbys import Standbys
 from coterie_client.partition_owner import PartitionOwner
+from coterie_client.standby import Standby
+from coterie_client.work.restores import RestoreSupervisor
 from coterie_client.work.supervisor import TaskSupervisor
 from coterie_protocol.error_codes import ErrorCode
 from coterie_server.group import (
@@ -439,6 +442,63 @@ def tokens_made_by_the_client(
 ) -> None:
     """A client makes its tokens up, of the generation and the date."""
     take(self, partitions, generation, None)
+
+
+# -- the client: state -----------------------------------------------------------------------------
+
+
+@_mutant(RestoreSupervisor, "is_running", "warm-ups")
+def work_overtakes_its_restore(*_: Any) -> bool:
+    """Work on a partition that was a standby begins while its restore still ends."""
+    return False
+
+
+@_mutant(TaskSupervisor, "is_at_work", "warm-ups")
+def restore_overtakes_the_work(*_: Any) -> bool:
+    """What was worked on becomes a standby, and its restore begins while the work still ends."""
+    return False
+
+
+@_mutant(RestoreSupervisor, "withdrawn", "warm-ups")
+def withdrawn_restores_go_on(_: Any, restores: RestoreSupervisor, standbys: Any) -> None:
+    """A standby that is taken away is restored on."""
+    for standby in standbys:
+        restores._jobs.pop(standby.key)
+
+
+@_mutant(RestoreSupervisor, "review", "warm-ups")
+def restores_do_not_follow_work(_: Any, restores: RestoreSupervisor) -> None:
+    """What was worked on becomes a standby, and its restore never begins."""
+    del restores
+
+
+@_mutant(Standbys, "advance", "warm-ups")
+def no_one_looks_again(_: Any, standbys: Standbys, now_ms: int) -> None:
+    """Neither a warm-up that has caught up nor the leader makes the group rebalance."""
+    standbys._probe_ms, standbys._ready_from_ms = None, now_ms + 3_600_000
+
+
+@_mutant(Standbys, "take_over", "warm-ups")
+def promotion_leaves_the_standby(
+    take_over: Any, standbys: Standbys, block: Any, assigned: Any, now_ms: int
+) -> None:
+    """A partition that is to be worked on stays a standby as well."""
+    roles = dict(standbys.roles)
+    take_over(standbys, block, assigned, now_ms)
+    standbys._hold(standbys.roles | {p: roles[p] for p in assigned if p in roles})
+
+
+@_mutant(Standbys, "report", "warm-ups")
+def state_is_not_reported(report: Any, standbys: Standbys, *rest: Any) -> Any:
+    """A member says that it holds state, and not of which partitions."""
+    with patch.object(standbys, "_look", lambda _: {}):
+        return report(standbys, *rest)
+
+
+@_mutant(Standby, "commit", "warm-ups")
+async def standbys_commit(_: Any, standby: Standby, offset: int, *rest: Any) -> None:
+    """A commit for a standby seems to succeed."""
+    del standby, offset, rest
 
 
 # -- several coordinators --------------------------------------------------------------------------

@@ -6,14 +6,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from coterie_assignors import WarmSettings
 from coterie_client.membership.events import GroupJoined
 from coterie_testing.sim.faults import Fault
 from coterie_testing.sim.simulation import Simulation
+from coterie_testing.sim.state import StateOptions
 from coterie_testing.sim.system import System, SystemOptions
 from coterie_testing.sim.worker import WorkerOptions
 from tests.testing.sim.golden import Recorder
 
 __all__ = ["SCENARIOS", "Scenario", "trace"]
+
+#: A restore takes some two seconds.
+_STATE: Final = StateOptions(WarmSettings(acceptable_recovery_lag=20), step_s=(0.2, 0.2))
+_WITH_STANDBYS: Final = StateOptions(
+    WarmSettings(acceptable_recovery_lag=20, num_standbys=1), step_s=(0.2, 0.2)
+)
 
 _SMALL: Final[Mapping[str, int]] = {"jobs": 6}
 
@@ -96,6 +104,15 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
     "static-restart": Scenario(5.0, 15.0, _options(2, static=2), _at("restart_worker", 1, 3.0)),
     "fenced-duplicate": Scenario(5.0, 10.0, _options(2, static=2), _at("duplicate_instance", 1)),
     "coordinator-restart": Scenario(5.0, 12.0, _options(2), _at("kill_coordinator", 0, 2.0)),
+    "warm-hand-over": Scenario(
+        5.0, 7.165, _options(1, topics={"jobs": 4}, state=_STATE), _at("add_worker", 1)
+    ),
+    "warm-fail-over": Scenario(
+        15.0,
+        28.0,
+        _options(2, topics={"jobs": 4}, state=_WITH_STANDBYS),
+        (Fault(15.0, "kill_worker", 0),),
+    ),
     "upgrade": Scenario(5.0, 15.0, _options(0), script=_upgrade),
     "broken-assignor": Scenario(
         5.0,

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
+from coterie_assignors import WarmSettings
 from coterie_protocol.journal import Event, MemberGone, MemberReplaced, MemberReturned
 from coterie_testing.sim.coordinator import ADDRESS
-from coterie_testing.sim.faults import BY_PEOPLE, KINDS, PROFILES, Fault, plan, swarm
+from coterie_testing.sim.faults import (
+    BY_PEOPLE,
+    KINDS,
+    OF_STATE,
+    PROFILES,
+    Fault,
+    plan,
+    swarm,
+)
 from coterie_testing.sim.simulation import Simulation
+from coterie_testing.sim.state import StateOptions
 from coterie_testing.sim.system import System, SystemOptions
 from coterie_testing.virtual import DiskOptions, NetworkOptions
 
@@ -21,12 +31,12 @@ class Injected:
     """A run with one fault, and what was seen of it."""
 
     def __init__(
-        self, fault: Fault, look: Callable[[System], Any], *, static: int = 0, **settings: object
+        self, faults: Sequence[Fault], look: Callable[[System], Any], **options: Any
     ) -> None:
         self.events: list[Event] = []
         self.done = ""
-        options = SystemOptions(workers=2, static=static, settings=settings, faults_s=12.0)
-        simulation = Simulation(5, options, [fault])
+        values = {"workers": 2, "faults_s": 12.0} | options
+        simulation = Simulation(5, SystemOptions(**values), faults)
         self.system = system = simulation.system
         system.on_event = self._note
         #: What is seen just after it was done, and when it is over.
@@ -58,7 +68,8 @@ def inject(
     **settings: object,
 ) -> Injected:
     """Let something happen for two seconds, to two workers at work."""
-    return Injected(Fault(AT_S, kind, target, 2.0, amount), look, static=static, **settings)
+    faults = [Fault(AT_S, kind, target, 2.0, amount)]
+    return Injected(faults, look, static=static, settings=settings)
 
 
 def names(system: System) -> list[str]:
@@ -228,12 +239,38 @@ def test_remove_member() -> None:
     assert len(run.after) == 2
 
 
+def stateful(kind: str, look: Callable[[System], Any]) -> Injected:
+    """Let something happen to two workers with state, when the second one has just come."""
+    settings = WarmSettings(num_standbys=0, acceptable_recovery_lag=0)
+    state = StateOptions(settings, entries=1_000, step_s=(0.5, 0.5))
+    faults = [Fault(2.0, "add_worker", 1), Fault(AT_S, kind, 0, 2.0, 1)]
+    return Injected(faults, look, workers=1, state=state)
+
+
+def test_kill_warming() -> None:
+    run = stateful("kill_warming", names)
+    assert run.done == "kill warming: w2, back in 2 s"
+    assert run.during == ["w1"]
+    assert run.after == ["w1", "w3"]
+    assert run.system.workers[1].options.state is run.system.workers[2].options.state
+
+
+def test_kill_warming_needs_a_warm_up() -> None:
+    assert inject("kill_warming", names).done == "kill warming: no target"
+
+
+def test_kill_leader() -> None:
+    run = stateful("kill_leader", names)
+    assert run.done == "kill leader: w1, back in 2 s"
+    assert run.during == ["w2"]
+
+
 # -- plans -----------------------------------------------------------------------------------------
 
 
 def test_each_kind_of_fault_has_a_test() -> None:
     tested = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}
-    assert set(KINDS) <= tested
+    assert {*KINDS, *OF_STATE} <= tested
 
 
 def test_faults_by_people_are_none_of_machines() -> None:

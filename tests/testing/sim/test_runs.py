@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import random
 import time
 from dataclasses import replace
 from typing import Final
@@ -16,11 +17,12 @@ import pytest
 from coterie_testing.sim.faults import Fault
 from coterie_testing.sim.invariants.checker import Violation
 from coterie_testing.sim.runs import Result, Run, Tamper, execute, run_from_seed, shrink
+from coterie_testing.sim.state import draw_state
 from coterie_testing.sim.system import System, SystemOptions
 from tests.support.profiles import by_profile
 
 _FIXED: Final = {"brief": by_profile(quick=8, long=25)} | dict.fromkeys(
-    ("calm", "rough", "hostile", "strangers", "swarm"), by_profile(quick=1, long=4)
+    ("calm", "rough", "hostile", "strangers", "stateful", "swarm"), by_profile(quick=1, long=4)
 )
 #: Seeds that once found a bug; by now they may stand for other runs.
 _FOUND: Final = {
@@ -39,6 +41,7 @@ _SEVERAL: Final = {
     "rough": (1, 30),
     "hostile": (1, 40),
     "strangers": (1, 20),
+    "stateful": (1, 20),
     "failovers": (1, 60),
     "swarm": (1, 40),
 }
@@ -67,6 +70,32 @@ def test_runs_of_each_profile_pass(profile: str) -> None:
     assert sum(result.counts["rebalances completed"] for result in done) > 0
 
 
+def test_workers_with_state_take_over_warm() -> None:
+    done = [_check(run_from_seed(seed, "stateful")) for seed in range(3)]
+    assert sum(result.counts["restores begun: warm-up"] for result in done) > 0
+    assert sum(result.counts["client: promoted"] for result in done) > 0
+
+
+@pytest.mark.parametrize("seed", range(by_profile(quick=4, long=40)))
+def test_newcomers_never_begin_cold(seed: int) -> None:
+    # Each partition begins cold once, where it is worked on first.
+    chance = random.Random(seed)
+    topics = {"jobs": chance.choice((4, 8, 12)), "more": 1}
+    state = draw_state(seed)
+    settings = replace(state.settings, acceptable_recovery_lag=20)
+    options = SystemOptions(
+        workers=chance.choice((1, 2, 3)),
+        topics=topics,
+        faults_s=22.0,
+        state=replace(state, percent=100, settings=settings),
+    )
+    times = [round(chance.uniform(4, 20), 3) for _ in range(chance.randint(1, 4))]
+    newcomers = tuple(Fault(at_s, "add_worker", 1) for at_s in sorted(times))
+    counts = _check(Run(seed, "calm", options, newcomers)).counts
+    assert counts["cold starts"] <= sum(topics.values())
+    assert counts["warm starts"] > 0
+
+
 @pytest.mark.parametrize("profile", ["brief", "swarm"])
 def test_runs_of_groups_that_balance_loads_pass(profile: str) -> None:
     drawn = (run_from_seed(seed, profile) for seed in itertools.count(30_000))
@@ -83,10 +112,10 @@ def test_runs_that_once_failed_pass(profile: str) -> None:
         _check(run_from_seed(seed, profile))
 
 
-@pytest.mark.parametrize("profile", ["brief", "swarm"])
+@pytest.mark.parametrize("profile", ["brief", "stateful", "swarm"])
 def test_runs_of_fresh_seeds_pass(profile: str) -> None:
     first = int(os.environ["SIMULATOR_SEED"])
-    until_s = time.monotonic() + _RANDOM_S / 2
+    until_s = time.monotonic() + _RANDOM_S / 3
     for seed in range(first, first + 1_000):
         _check(run_from_seed(seed, profile))
         if time.monotonic() > until_s:

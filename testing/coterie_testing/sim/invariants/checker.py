@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from coterie_client import Partition
+from coterie_client import Partition, Standby
 from coterie_client.membership.events import CoordinatorLost, GroupJoined
 from coterie_client.membership.events import Event as ClientEvent
 from coterie_protocol.journal import (
@@ -23,6 +23,7 @@ from coterie_testing.sim.invariants.exemptions import Exemptions
 from coterie_testing.sim.invariants.journal import JournalChecker
 from coterie_testing.sim.invariants.offsets import OffsetChecker
 from coterie_testing.sim.invariants.requests import RequestChecker
+from coterie_testing.sim.invariants.standbys import StandbyChecker
 from coterie_testing.sim.worker import Worker, WorkObserver
 from coterie_testing.virtual import Scheduler
 
@@ -84,6 +85,7 @@ class InvariantChecker(WorkObserver):
         self.violation: Violation | None = None
         #: How often things happened, by name.
         self.counts: Counter[str] = Counter()
+        self.standbys = StandbyChecker(self.counts)
         #: Whether machines and networks have no faults, so that no member is ever late.
         self.is_calm = False
         #: Whether coordinators have no faults either, so that no member ever loses them.
@@ -104,11 +106,18 @@ class InvariantChecker(WorkObserver):
         if self.violation is None:
             self.violation = Violation(what)
 
+    def _fail_all(self, violations: Iterable[str]) -> None:
+        for violation in violations:
+            self.fail(violation)
+
     # -- what workers do -----------------------------------------------------------------------
 
     def started(self, worker: Worker, partition: Partition) -> None:
         """No other worker may be at work on it, and the token must be new."""
         work = self._work.setdefault(partition.key, _Work())
+        state = worker.options.state
+        lag = state.lag(partition.key) if state is not None else None
+        self._fail_all(self.standbys.work_started(worker, partition, lag))
         self._check_member(worker, partition, is_exempt=self.exemptions.is_unaware(worker))
         if partition.token < work.token and self.exemptions.covers(worker):
             # It does not know yet that it was removed, and begins what its successor has begun.
@@ -138,8 +147,7 @@ class InvariantChecker(WorkObserver):
 
     def resumed(self, worker: Worker, partition: Partition, offset: int) -> None:
         """What was stored must still be there."""
-        for violation in self.offsets.position_read(partition.key, offset, worker.name):
-            self.fail(violation)
+        self._fail_all(self.offsets.position_read(partition.key, offset, worker.name))
 
     def acted(self, worker: Worker, partition: Partition, offset: int) -> None:
         """Only the newest owner may act, or a fencing token must tell it from its successor."""
@@ -168,8 +176,27 @@ class InvariantChecker(WorkObserver):
         """Another worker may begin."""
         self._work[partition.key].running.pop(worker, None)
 
+    def restoring(self, worker: Worker, standby: Standby) -> None:
+        """It must not be at work on the same partition."""
+        work = self._work.get(standby.key)
+        is_at_work = work is not None and worker in work.running
+        self._fail_all(self.standbys.restoring(worker, standby, is_at_work=is_at_work))
+
+    def restored(self, worker: Worker, standby: Standby) -> None:
+        """It must still hold what it restores."""
+        self._fail_all(self.standbys.restored(worker, standby))
+
+    def restore_ended(self, worker: Worker, standby: Standby) -> None:
+        """Work on the partition may begin."""
+        self.standbys.restore_ended(worker, standby)
+
+    def committed_standby(self, worker: Worker, standby: Standby) -> None:
+        """Only work may commit."""
+        self.fail(f"{standby}: {worker.name} committed for a standby")
+
     def died(self, worker: Worker) -> None:
         """None of its work goes on."""
+        self.standbys.died(worker)
         for work in self._work.values():
             work.running.pop(worker, None)
 
@@ -191,8 +218,7 @@ class InvariantChecker(WorkObserver):
         if in_doubt:
             self.offsets.deletion_unanswered(topic, number)
             return
-        for violation in self.offsets.deletion_refused(topic, number):
-            self.fail(violation)
+        self._fail_all(self.offsets.deletion_refused(topic, number))
 
     # -- what the journal says -----------------------------------------------------------------
 
@@ -206,17 +232,16 @@ class InvariantChecker(WorkObserver):
         over was so before that, and is known by now.
         """
         if wall_ms is not None:
-            for violation in self.node(node).clock.journalled(ts_ms, event, wall_ms):
-                self.fail(violation)
+            self._fail_all(self.node(node).clock.journalled(ts_ms, event, wall_ms))
         if fence < self._fences.get(event.group, 0):
             self.counts["late lines"] += 1
             return
         self._fences[event.group] = fence
-        for violation in self._contradictions(ts_ms, event, node):
-            self.fail(violation)
+        self._fail_all(self._contradictions(ts_ms, event, node))
         self.exemptions.journalled(event)
         match event:
             case MemberAway():
+                self.standbys.has_seen_absence = True
                 self._expired(event)
             case MemberGone() if event.how in _EXPIRIES:
                 self._expired(event)
@@ -252,15 +277,15 @@ class InvariantChecker(WorkObserver):
 
     def check_topics(self, existing: Container[str]) -> None:
         """Compare what was said of deletions with the topics that exist."""
-        for violation in self.offsets.check(existing):
-            self.fail(violation)
+        self._fail_all(self.offsets.check(existing))
 
     def check_settled(
         self, workers: Iterable[Worker], partitions: Iterable[TopicPartition]
     ) -> None:
         """Each partition has one owner at work; workers own what they were assigned."""
-        owners: dict[TopicPartition, str] = {}
+        workers, owners = list(workers), dict[TopicPartition, str]()
         wanted = set(partitions)
+        self._fail_all(self.standbys.check_settled(workers, wanted))
         for worker in workers:
             for partition in worker.group.owned:
                 if partition.key in owners:

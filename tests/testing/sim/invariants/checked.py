@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import cast
 
-from coterie_client import Partition
+from coterie_client import Partition, Role
 from coterie_client.membership.events import GroupJoined
 from coterie_protocol.journal import (
     Event,
@@ -15,10 +15,11 @@ from coterie_protocol.journal import (
     MemberReplaced,
 )
 from coterie_testing.sim.invariants.checker import InvariantChecker
+from coterie_testing.sim.state import StateDisk
 from coterie_testing.sim.worker import Worker
 from coterie_testing.virtual import Scheduler
 
-__all__ = ["Checked", "FakeWorker", "Owned", "gone", "recovered", "replaced"]
+__all__ = ["Checked", "FakeWorker", "Held", "Owned", "gone", "recovered", "replaced"]
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,20 @@ class Owned:
         return self.topic, self.number
 
 
+@dataclass(frozen=True)
+class Held:
+    """A standby, as a worker holds it."""
+
+    topic: str = "t"
+    number: int = 0
+    role: Role = Role.STANDBY
+    is_held: bool = True
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return self.topic, self.number
+
+
 @dataclass(eq=False)
 class FakeWorker:
     """A worker, as far as the checker looks at it."""
@@ -44,14 +59,22 @@ class FakeWorker:
     owned: list[Owned] = field(default_factory=list)
     group_id: str = "g"
     is_running: bool = True
+    standbys: list[Held] = field(default_factory=list)
+    state: StateDisk | None = None
 
     @property
     def options(self) -> SimpleNamespace:
-        return SimpleNamespace(instance=self.instance, session_timeout=10.0)
+        return SimpleNamespace(
+            instance=self.instance, session_timeout=10.0, state=self.state, topics=("t",)
+        )
 
     @property
     def group(self) -> SimpleNamespace:
-        return SimpleNamespace(owned=self.owned, member_id=self.name)
+        return SimpleNamespace(owned=self.owned, standbys=self.standbys, member_id=self.name)
+
+    @property
+    def acceptable_lag(self) -> int:
+        return 0
 
 
 class Checked:
@@ -65,7 +88,7 @@ class Checked:
         self.members = {"ann", "bob"}
         self.checker.__dict__["_journal"].members = lambda _: self.members
 
-    def do(self, what: str, who: FakeWorker, partition: Owned, *offset: int) -> None:
+    def do(self, what: str, who: FakeWorker, partition: Owned | Held, *offset: int) -> None:
         """Tell the checker what a worker does."""
         getattr(self.checker, what)(cast(Worker, who), cast(Partition, partition), *offset)
 
