@@ -76,14 +76,14 @@ class _TopicLoads:
 
 
 @structure(versions="0")
-class _Report:
+class LoadsData:
     owned: tuple[_TopicLoads, ...] = field(Array(_TopicLoads))
     left: tuple[_TopicLoads, ...] = field(Array(_TopicLoads))
 
 
 def join_load_report(own: bytes, report: LoadReport) -> bytes:
     """Put a report behind an assignor's own user data."""
-    body = encode(_Report(owned=_by_topic(report.owned), left=_by_topic(report.left)), 0)
+    body = encode(LoadsData(owned=_by_topic(report.owned), left=_by_topic(report.left)), 0)
     return add_block(own, _KIND, _VERSION.pack(0) + body)
 
 
@@ -109,9 +109,9 @@ def _read(block: bytes) -> LoadReport | None:
     """Read a report of this version or, as far as it is known, of a later one."""
     if len(block) < _VERSION.size or _VERSION.unpack_from(block)[0] < 0:
         return None
-    newest = declaration_of(_Report).versions.last
+    newest = declaration_of(LoadsData).versions.last
     try:
-        report, _ = codec_of(_Report, newest).decode(block, _VERSION.size)
+        report, _ = codec_of(LoadsData, newest).decode(block, _VERSION.size)
     except ProtocolError:
         return None
     return LoadReport(_by_partition(report.owned), _by_partition(report.left))

@@ -70,7 +70,7 @@ class _Token:
 
 
 @structure(versions="0")
-class _Told:
+class ToldData:
     address: str | None = field(STRING, nullable="0+", default=None)
     labels: tuple[_Label, ...] = field(Array(_Label))
     tokens: tuple[_Token, ...] = field(Array(_Token))
@@ -93,7 +93,7 @@ def join_member_data(own: bytes | None, told: MemberData) -> bytes:
     for partition, token in told.tokens.items() if len(told.tokens) <= _TOKENS_MAX else ():
         by_token.setdefault(token, []).append(partition)
     labels = (_Label(name=name, value=value) for name, value in sorted(told.labels.items()))
-    body = _Told(
+    body = ToldData(
         address=told.address,
         labels=tuple(labels),
         tokens=tuple(
@@ -118,7 +118,7 @@ def _read(block: bytes) -> MemberData | None:
     if not _VERSION.size <= len(block) <= _BLOCK_BYTES_MAX or _VERSION.unpack_from(block)[0] < 0:
         return None
     try:
-        told, _ = codec_of(_Told, 0).decode(block, _VERSION.size)
+        told, _ = codec_of(ToldData, 0).decode(block, _VERSION.size)
     except ProtocolError:
         return None
     address = told.address
