@@ -21,7 +21,6 @@ from coterie_assignors.base import (
 )
 from coterie_assignors.ownership import CONTESTED, Owners, resolve_claims
 from coterie_assignors.state import WarmSettings
-from coterie_assignors.warm.refiner import refine
 from coterie_protocol.consumer import TopicPartitions, flatten, group_by_topic
 
 __all__ = ["Adjustment", "InvalidAssignmentError", "adjust", "lead", "reassign_refused"]
@@ -70,6 +69,8 @@ def lead(
     if settings is None or all(member.warm is None for member in members.values()):
         target = _target(assignor, assignor.assign(cluster, members), members, cluster)
         return _effective(assignor, members, target)
+    from coterie_assignors.warm.refiner import refine
+
     members = without_reports(members)
     answer = assignor.assign_warm(cluster, members, settings)
     target = _target(assignor, answer, members, cluster)
