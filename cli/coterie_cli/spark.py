@@ -52,11 +52,17 @@ with_engine: Final = expand_options("engine", Engine, _engine_options)
 
 @contextmanager
 def running_spark(
-    engine: Engine, show: Callable[[str], None], defaults: Mapping[str, str] | None = None
+    engine: Engine,
+    show: Callable[[str], None],
+    defaults: Mapping[str, str] | None = None,
+    inputs: Sequence[str] | None = None,
 ) -> Iterator[SparkSession]:
-    """Start Spark, and stop it in the end; the user's settings override `defaults`."""
+    """Start Spark, and stop it in the end; the user's settings override `defaults`.
+
+    `inputs` are all that is to be read, if that is known.
+    """
     from coterie_pipeline.java import NoJavaError
-    from coterie_pipeline.session import spark_session
+    from coterie_pipeline.session import is_little, spark_session
     from coterie_protocol.extras import needs_extra
 
     with needs_extra("pipeline", "coterie_pipeline"):
@@ -65,7 +71,12 @@ def running_spark(
     settings = {**(defaults or {}), **_settings(engine)}
     show("starting Spark")
     try:
-        session = spark_session(engine.master, settings, memory=engine.memory)
+        session = spark_session(
+            engine.master,
+            settings,
+            memory=engine.memory,
+            is_brief=inputs is not None and is_little(inputs),
+        )
     except NoJavaError as error:
         fail(str(error), MISUSED)
     except PySparkException as error:

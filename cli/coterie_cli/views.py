@@ -47,6 +47,8 @@ def member_views(group: GroupDescription) -> list[dict[str, Any]]:
             "instance": member.instance_id,
             "client_id": member.client_id,
             "host": host_text(member.host),
+            "address": member.address,
+            "labels": dict(member.labels),
             "away_since_ms": member.away_since_ms,
             "topics": member.topics,
             "owned": None if member.partitions is None else _by_topic(member.partitions),

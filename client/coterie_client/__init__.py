@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from coterie_client.assignors import WarmSettings
     from coterie_client.changes import Assigned, Change, Changes, Lost, Revoked
     from coterie_client.counters import GroupCounters
+    from coterie_client.directory import Directory, Owner
+    from coterie_client.errors import DirectoryRefusedError, NoOwnerError
     from coterie_client.group import Group
     from coterie_client.membership import (
         ClosedError,
@@ -47,11 +49,15 @@ __all__ = [
     "Change",
     "Changes",
     "ClosedError",
+    "Directory",
+    "DirectoryRefusedError",
     "Event",
     "Group",
     "GroupCounters",
     "GroupMisuseError",
     "Lost",
+    "NoOwnerError",
+    "Owner",
     "Partition",
     "PartitionLostError",
     "Phase",
@@ -80,6 +86,8 @@ _MODULES: Final = {
     "assignors": "WarmSettings",
     "changes": "Assigned Change Changes Lost Revoked",
     "counters": "GroupCounters",
+    "directory": "Directory Owner",
+    "errors": "DirectoryRefusedError NoOwnerError",
     "group": "Group",
     "membership": "ClosedError PartitionLostError Phase Position Role Sources",
     "membership.events": "Event",

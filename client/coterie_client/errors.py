@@ -15,6 +15,8 @@ CoterieError
     ├── ConfigurationError      an option has an invalid value (also a ValueError)
     ├── UnexpectedAnswerError   an answer lacks what was asked for: the server's fault
     ├── BatchFailedError        some items of a batch failed; `errors` has the error of each
+    ├── NoOwnerError            a partition has no owner now (retriable)
+    ├── DirectoryRefusedError   a node refuses to tell who owns what
     ├── GroupMisuseError        a call that the group's state does not allow (also a RuntimeError)
     ├── WorkCancelledError      work ended with a CancelledError that the group did not cause
     └── WorkStalledError        work made no progress for too long, and was cancelled
@@ -44,7 +46,9 @@ __all__ = [
     "ConnectionFailedError",
     "ConnectionLostError",
     "CoterieClientError",
+    "DirectoryRefusedError",
     "GroupMisuseError",
+    "NoOwnerError",
     "ServerNotProvenError",
     "TlsFailedError",
     "UnexpectedAnswerError",
@@ -158,6 +162,32 @@ def _item_text(item: object) -> str:
         case (str() as topic, int() as number):
             return f"{topic}[{number}]"
     return str(item)
+
+
+class NoOwnerError(CoterieClientError):
+    """A partition has no owner now."""
+
+    retriable = True
+
+    def __init__(self, sentence: str, state: str) -> None:
+        super().__init__(sentence)
+        #: `on_its_way`, `away`, `unowned`, or `unknown` while no coordinator has told of the group.
+        self.state = state
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.args[0], self.state)
+
+
+class DirectoryRefusedError(CoterieClientError):
+    """A node refuses to tell who owns what."""
+
+    def __init__(self, sentence: str, name: str, status: int) -> None:
+        super().__init__(sentence)
+        #: The name that HTTP's answers have for it, and their status.
+        self.name, self.status = name, status
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.args[0], self.name, self.status)
 
 
 class GroupMisuseError(CoterieClientError, RuntimeError):

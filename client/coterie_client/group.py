@@ -20,6 +20,7 @@ from coterie_client.membership import (
     Phase,
     Sources,
 )
+from coterie_client.membership.telling import member_data
 from coterie_client.options import (
     Held,
     assignors_or_default,
@@ -81,6 +82,8 @@ class Group:
         topics: Collection[str],
         instance: str | None = None,
         rack: str | None = None,
+        address: str | None = None,
+        labels: Mapping[str, str] | None = None,
         assignors: Sequence[Assignor] | None = None,
         client_id: str = "coterie",
         security: Security = PLAINTEXT,
@@ -102,7 +105,7 @@ class Group:
         dial: Dial | None = None,
         sources: Sources | None = None,
     ) -> None:
-        self._topics = checks.names("topics", topics)
+        self._name, self._topics = group, checks.names("topics", topics)
         self._leaves = leaves_when_closed(leave_on_close, instance)
         self._close_timeout_s = checks.seconds("close_timeout", close_timeout)
         self._signals = stop_signals(stop_on_signals, self._begin_to_close)
@@ -124,12 +127,12 @@ class Group:
         )
         self._sources = sources = sources_or_default(sources)
         self._network = network_of(bootstrap, security, client_id, dial, sources)
-        self._counters = GroupCounters(wire=self._network.counters)
-        self._report = Reporter(group, self._counters, plain_hook(on_event))
+        self._counters = counters = GroupCounters(wire=self._network.counters)
+        self._report = Reporter(group, counters, plain_hook(on_event))
         self._membership = Membership(config, assignors_or_default(assignors), sources)
-        self._driver = Driver(self._membership, self._network, self._report, self._counters)
+        self._membership.tell(member_data(address, labels))
+        self._driver = Driver(self._membership, self._network, self._report, counters)
         self._owner = PartitionOwner(self._driver)
-        self._name = group
 
     # -- looking -------------------------------------------------------------------------------
 
@@ -184,6 +187,13 @@ class Group:
         self._require_open()
         self._topics = wanted
         self._driver.subscribe(wanted)
+
+    def announce(self, address: str | None = None, labels: Mapping[str, str] | None = None) -> None:
+        """Tell this address and these labels instead of the former ones; the member joins anew."""
+        told = member_data(address, labels)
+        self._require_open()
+        if self._membership.tell(told):
+            self._driver.rejoin("what it tells of itself has changed")
 
     def rejoin(self, reason: str = "the user asked for it") -> None:
         """Make the group rebalance."""

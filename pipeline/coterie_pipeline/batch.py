@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote
@@ -10,23 +12,26 @@ from urllib.parse import unquote
 from coterie_protocol.extras import needs_extra
 
 with needs_extra("pipeline", "coterie_pipeline"):
-    from pyspark.errors import AnalysisException
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql import functions as F
 
-from coterie_pipeline.session import is_local, quick_session
+from coterie_pipeline.files import list_files
+from coterie_pipeline.session import LITTLE_BYTES, is_local, quick_session
 from coterie_pipeline.steps import parse
 from coterie_pipeline.steps.commits import ENDS
+from coterie_pipeline.steps.parsing import DAMAGED, UNREAD
 from coterie_pipeline.warehouse import Moment, Warehouse
 
 __all__ = ["NoJournalsError", "Reading", "RunResult", "read_ends", "read_new", "run"]
 
 #: The names of a node's files, plain and compressed.
-_SEGMENTS: Final = "journal-*.jsonl{,.gz,.zst}"
+_SEGMENT: Final = re.compile(r"journal-.*\.jsonl(?P<packed>\.gz|\.zst)?")
 
 
-#: Less text than this is read sooner than code for it is generated.
-_LITTLE_BYTES: Final = 16 * 1024 * 1024
+#: What a job that can't read a file fails with.
+_FAILURES: Final = (PySparkException, Py4JJavaError)
 
 
 class NoJournalsError(Exception):
@@ -39,6 +44,10 @@ class Reading:
 
     segments: int
     fresh: int
+    #: Files in the folders that were not read, as they have other names than a journal's.
+    passed_over: tuple[str, ...] = ()
+    #: Files of which only the beginning was read this time, as the rest can't be unpacked.
+    damaged: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,26 +88,26 @@ def read_new(
     """Read new and changed files into `out`."""
     warehouse = Warehouse(spark, out)
     on_stage("looking for journals")
-    found = _segments(spark, journals)
+    found, passed_over = _segments(spark, journals)
     if not found:
         raise NoJournalsError(f"There are no journals in {', '.join(journals)}.")
     state = warehouse.claim("run")
     known: dict[str, list[object]] = state.get("segments", {})
     fresh = [path for path, mark in found.items() if known.get(path, [None])[:2] != list(mark)]
+    damaged: tuple[str, ...] = ()
     if fresh:
         on_stage(f"reading {len(fresh)} files")
         runs = state.get("runs", 0) + 1
         piece = f"run-{runs:06}"
-        is_little = is_local(spark) and sum(found[path][0] for path in fresh) < _LITTLE_BYTES
-        reader = quick_session(spark) if is_little else spark
-        warehouse.add(piece, parse(_lines(reader, fresh)))
+        is_little = is_local(spark) and sum(found[path][0] for path in fresh) < LITTLE_BYTES
+        damaged = _add(warehouse, piece, quick_session(spark) if is_little else spark, fresh)
         # A file that has grown is read as a whole, so what was read of it before no longer counts.
         stale = [[path, known[path][2]] for path in fresh if path in known]
         state["segments"] = known | {path: [*found[path], piece] for path in fresh}
         state["stale"] = [*state.get("stale", []), *stale]
         state["runs"] = runs
         warehouse.note(state)
-    return Reading(len(found), len(fresh))
+    return Reading(len(found), len(fresh), passed_over, damaged)
 
 
 def read_ends(spark: SparkSession, path: str) -> DataFrame:
@@ -106,30 +115,93 @@ def read_ends(spark: SparkSession, path: str) -> DataFrame:
     return spark.read.csv(path, header=True, schema=ENDS)
 
 
-def _segments(spark: SparkSession, journals: Sequence[str]) -> Mapping[str, tuple[int, int]]:
-    """The size and modification time of each file."""
-    files = (
-        spark.read.format("binaryFile")
-        .option("recursiveFileLookup", "true")
-        .option("pathGlobFilter", _SEGMENTS)
-    )
+def _segments(
+    spark: SparkSession, journals: Sequence[str]
+) -> tuple[dict[str, tuple[int, int]], tuple[str, ...]]:
+    """The size and modification time of each file, and what else is in the folders.
+
+    A file that is named by itself is read whatever it is called.
+    """
+    found: dict[str, tuple[int, int]] = {}
+    passed_over = []
+    for journal in journals:
+        files = list_files(spark, journal)
+        if files is None:
+            raise NoJournalsError(f"There is no {', '.join(journals)}.")
+        for file in files:
+            if file.is_named or _SEGMENT.fullmatch(file.name):
+                found[file.path] = file.size, file.changed_ms
+            elif not file.name.startswith((".", "_")):
+                passed_over.append(_shown(file.path))
+    return dict(sorted(found.items())), tuple(sorted(passed_over))
+
+
+# -- reading -----------------------------------------------------------------------------------
+
+
+def _add(
+    warehouse: Warehouse, piece: str, spark: SparkSession, segments: Sequence[str]
+) -> tuple[str, ...]:
+    """Read files, and return those that can't be unpacked to their ends."""
+    has_packed = any(_is_packed(path) for path in segments)
     try:
-        found = files.load(list(journals)).select(
-            F.col("_metadata.file_path").alias("path"),
-            F.col("_metadata.file_size").alias("size"),
-            F.unix_millis("_metadata.file_modification_time").alias("changed_ms"),
-        )
-        return {row.path: (row.size, row.changed_ms) for row in found.orderBy("path").collect()}
-    except AnalysisException as error:
-        if error.getCondition() != "PATH_NOT_FOUND":
+        with _without_traces(spark) if has_packed else contextlib.nullcontext():
+            warehouse.add(piece, parse(_lines(spark, segments)))
+            return ()
+    except _FAILURES:
+        with _without_traces(spark):
+            damaged = {path: why for path in segments if (why := _damage(spark, path)) is not None}
+        if not damaged:
             raise
-        raise NoJournalsError(f"There is no {', '.join(journals)}.") from error
+    whole = [path for path in segments if path not in damaged]
+    lines = _lines(spark, list(damaged), ignoreCorruptFiles="true")
+    if whole:
+        lines = lines.unionByName(_lines(spark, whole))
+    bronze = parse(lines).unionByName(_damaged(spark, damaged), allowMissingColumns=True)
+    warehouse.add(piece, bronze)
+    return tuple(map(_shown, damaged))
 
 
-def _lines(spark: SparkSession, segments: Sequence[str]) -> DataFrame:
+def _shown(path: str) -> str:
+    """A path as people write it."""
+    return unquote(path).removeprefix("file:")
+
+
+def _damage(spark: SparkSession, segment: str) -> str | None:
+    """Why a compressed file can't be unpacked to its end; None if it can."""
+    if not _is_packed(segment):
+        return None
+    try:
+        _lines(spark, [segment]).agg(F.count("value")).collect()
+    except _FAILURES:
+        return "the rest of this file can't be unpacked"
+    return None
+
+
+def _is_packed(segment: str) -> bool:
+    match = _SEGMENT.fullmatch(segment.rpartition("/")[2])
+    return match is not None and match["packed"] is not None
+
+
+@contextlib.contextmanager
+def _without_traces(spark: SparkSession) -> Iterator[None]:
+    """Keep Java's traces of jobs that fail from the terminal: what failed is raised, or told."""
+    spark.sparkContext.setLogLevel("OFF")
+    try:
+        yield
+    finally:
+        spark.sparkContext.setLogLevel("ERROR")
+
+
+def _damaged(spark: SparkSession, why: Mapping[str, str]) -> DataFrame:
+    rows = [(path, DAMAGED, text, UNREAD) for path, text in why.items()]
+    return spark.createDataFrame(rows, "segment STRING, why STRING, line STRING, part STRING")
+
+
+def _lines(spark: SparkSession, segments: Sequence[str], **options: str) -> DataFrame:
     paths = [unquote(path) for path in segments]
     return (
-        spark.read.option("lineSep", "\n")
+        spark.read.options(lineSep="\n", **options)
         .text(paths)
         .select(F.col("_metadata.file_path").alias("segment"), "value")
     )

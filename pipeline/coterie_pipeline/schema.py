@@ -27,13 +27,16 @@ from pyspark.sql.types import (
 
 from coterie_protocol.journal import KINDS
 
-__all__ = ["CORRUPT", "ENVELOPE", "Divided", "columns", "divided", "line_schema", "required"]
+__all__ = [
+    "ENVELOPE",
+    "Divided",
+    "columns",
+    "divided",
+    "struct_of",
+]
 
 #: The fields that every line has.
 ENVELOPE: Final = ("v", "ts", "node", "seq", "group", "kind")
-
-#: The column for lines that do not fit.
-CORRUPT: Final = "_corrupt"
 
 _PLAIN: Final[Mapping[object, DataType]] = {
     str: StringType(),
@@ -73,17 +76,6 @@ def divided() -> tuple[Divided, ...]:
 
 
 @cache
-def line_schema() -> StructType:
-    """The schema for parsing lines, in which divided fields are JSON text."""
-    shared = {name: next(iter(by_kind.values())) for name, by_kind in _fields().items()}
-    rest = {
-        name: StringType() if _is_divided(_fields()[name]) else type_
-        for name, type_ in shared.items()
-    }
-    return _struct({**_ENVELOPE_TYPES, **rest, CORRUPT: StringType()})
-
-
-@cache
 def columns() -> StructType:
     """The columns of a parsed line, with a column for each kind of a divided field."""
     shared = {
@@ -92,27 +84,6 @@ def columns() -> StructType:
         if not _is_divided(by_kind)
     }
     return _struct({**_ENVELOPE_TYPES, **shared, **{each.column: each.type for each in divided()}})
-
-
-@cache
-def required() -> Mapping[str, tuple[str, ...]]:
-    """By kind, the columns that are never null."""
-    apart = {(each.kind, each.field): each.column for each in divided()}
-    return {
-        kind: tuple(
-            apart.get((kind, field.name), field.name)
-            for field in dataclasses.fields(event)
-            if field.name not in ENVELOPE and not _may_lack(event, field)
-        )
-        for kind, event in KINDS.items()
-    }
-
-
-def _may_lack(event: type[Any], field: dataclasses.Field[Any]) -> bool:
-    has_default = (
-        field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
-    )
-    return has_default or type(None) in typing.get_args(_hints(event)[field.name])
 
 
 @cache
@@ -154,3 +125,10 @@ def _type_of(hint: Any) -> DataType:  # noqa: ANN401  # whatever annotates a fie
 
 def _struct(fields: Mapping[str, DataType]) -> StructType:
     return StructType([StructField(name, type_) for name, type_ in fields.items()])
+
+
+def struct_of(ddl: str) -> StructType:
+    """Columns as Spark's SQL declares them."""
+    found = StructType.fromDDL(ddl)
+    assert isinstance(found, StructType)
+    return found

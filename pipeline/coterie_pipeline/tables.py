@@ -82,7 +82,8 @@ UNREAD: Final = Table(
 segment | STRING | the path of the file
 why | STRING | `torn`: it begins like a line and is cut off; `foreign`: it is not a line of a
     journal; `newer`: its version is newer than this pipeline; `unknown_kind`: its kind is not
-    known here; `misfit`: a field has a value of the wrong type
+    known here; `misfit`: a field is missing, or has a value that it can't have; `damaged`: no
+    line, but the rest of a compressed file that can't be unpacked
 node | STRING | the node that wrote it, if that can be read
 seq | BIGINT | its number, if that can be read
 excerpt | STRING | the beginning of the line
@@ -112,7 +113,8 @@ follows | BIGINT | the generation that called for it, if one did
 root | BIGINT | the number of the rebalance that began the chain of follow-ups to which this
     one belongs; its own if it follows none
 root_cause | STRING | the cause of that one
-cause_chain | ARRAY<STRING> | the causes from that one to this one
+cause_chain | ARRAY<STRING> | the causes from that one to this one; of a longer chain the first
+    1,000
 protocol | STRING | the chosen protocol (assignor)
 leader | STRING | the member that computed the assignment
 members | BIGINT | how many members the generation has

@@ -13,94 +13,29 @@ finds some of them new and some of them old.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import LongType, StringType, StructType
+from pyspark.sql.types import StringType, StructType
 
-from coterie_pipeline.schema import columns
-from coterie_pipeline.session import is_local, is_quick, quick_session
-from coterie_pipeline.steps import checkpoint, make_tables
+from coterie_pipeline.files import Files
+from coterie_pipeline.session import is_local, quick_session
+from coterie_pipeline.steps import make_tables
 from coterie_pipeline.steps.commits import ENDS
+from coterie_pipeline.steps.parsing import lines_schema
 from coterie_pipeline.tables import TABLES
 
 __all__ = [
     "BRONZE",
-    "Files",
     "Moment",
     "NoTablesError",
     "Warehouse",
     "WrongLayoutError",
     "bronze_schema",
 ]
-
-
-class Files:
-    """The files of a directory, by Hadoop's file systems: any path that Spark reads will do."""
-
-    def __init__(self, spark: SparkSession, directory: str) -> None:
-        self._jvm: Any = spark._jvm  # noqa: SLF001  # there is no other way to the file system
-        self._configuration = spark._jsc.hadoopConfiguration()  # noqa: SLF001
-        self._root = directory.rstrip("/")
-
-    def path(self, name: str) -> str:
-        """The full path of a name."""
-        return f"{self._root}/{name}"
-
-    def names(self, folder: str) -> list[str]:
-        """The names in a folder; none if there is no such folder."""
-        system, path = self._system(folder), self._path(folder)
-        if not system.exists(path):
-            return []
-        return sorted(str(status.getPath().getName()) for status in system.listStatus(path))
-
-    def read_json(self, name: str) -> Any:  # noqa: ANN401  # any JSON
-        """The content of a file; None if there is no such file."""
-        system, path = self._system(name), self._path(name)
-        if not system.exists(path):
-            return None
-        stream = system.open(path)
-        try:
-            text = self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
-        finally:
-            stream.close()
-        return json.loads(text)
-
-    def write_json(self, name: str, value: object) -> None:
-        """Replace a file in one step: a reader finds the old one or the new one."""
-        fresh = self._path(f"{name}.fresh")
-        stream = self._system(name).create(fresh, True)  # noqa: FBT003  # Java has no names for it
-        try:
-            stream.write(bytearray(json.dumps(value, indent=1, sort_keys=True).encode()))
-        finally:
-            stream.close()
-        fs = self._jvm.org.apache.hadoop.fs
-        context = fs.FileContext.getFileContext(fresh.toUri(), self._configuration)
-        options = self._jvm.java.lang.reflect.Array.newInstance(
-            self._jvm.java.lang.Class.forName("org.apache.hadoop.fs.Options$Rename"), 1
-        )
-        overwrite = self._jvm.java.lang.Class.forName(
-            "org.apache.hadoop.fs.Options$Rename"
-        ).getEnumConstants()[1]
-        options[0] = overwrite
-        context.rename(fresh, self._path(name), options)
-
-    def delete(self, name: str) -> None:
-        """Delete a file or a folder, if it is there."""
-        self._system(name).delete(self._path(name), True)  # noqa: FBT003
-
-    def _path(self, name: str) -> Any:  # noqa: ANN401  # a Java object
-        return self._jvm.org.apache.hadoop.fs.Path(self.path(name))
-
-    def _system(self, name: str) -> Any:  # noqa: ANN401  # a Java object
-        return self._path(name).getFileSystem(self._configuration)
-
-
-# -- the warehouse ---------------------------------------------------------------------------------
 
 
 #: The version of the layout; another one's directories are refused.
@@ -130,16 +65,7 @@ class WrongLayoutError(Exception):
 
 def bronze_schema() -> StructType:
     """The columns of `events`."""
-    schema = StructType().add("segment", StringType())
-    for field in columns().fields:
-        schema.add(field)
-    return (
-        schema.add("why", StringType())
-        .add("line", StringType())
-        .add("digest", LongType())
-        .add("part", StringType())
-        .add("piece", StringType())
-    )
+    return lines_schema().add("piece", StringType())
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,24 +159,28 @@ class Warehouse:
         number = 1 if former is None else former.number + 1
         folder = f"tables/{number:06}"
         self.files.delete(folder)  # what a killed run left
-        aside: list[str] = []
+        counts: dict[str, Observation] = {}
+        kept: list[DataFrame] = []
 
         def materialize(name: str, rows: DataFrame) -> DataFrame:
             on_stage(name)
             if name not in _NAMES:
-                if is_quick(self._spark):
-                    return checkpoint(name, rows)
-                aside.append(name)
+                kept.append(rows.persist())
+                return kept[-1]
             path = self.files.path(f"{folder}/{name}")
-            rows.write.mode("overwrite").parquet(path)
+            counts[name] = Observation()
+            counted = rows.observe(counts[name], F.count(F.lit(1)).alias("rows"))
+            counted.write.mode("overwrite").parquet(path)
             return self._spark.read.schema(rows.schema).parquet(path)
 
         if ends is None:
             ends = self._spark.createDataFrame([], ENDS)
-        tables = make_tables(self.bronze(), ends, materialize)
-        moment = Moment(number, {name: rows.count() for name, rows in tables.items()})
-        for name in aside:
-            self.files.delete(f"{folder}/{name}")
+        try:
+            make_tables(self.bronze(), ends, materialize)
+        finally:
+            for rows in kept:
+                rows.unpersist()
+        moment = Moment(number, {name: each.get["rows"] for name, each in counts.items()})
         self.files.write_json(_LATEST, {"number": number, "rows": dict(moment.rows)})
         self._forget(number)
         return moment

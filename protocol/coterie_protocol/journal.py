@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
+import typing
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -47,6 +49,7 @@ from coterie_protocol._journal_events import (
     ShardTaken,
     TopicChanged,
 )
+from coterie_protocol._journal_values import DATE_MS_MAX, SEQ_MAX, misfit
 from coterie_protocol.exceptions import CoterieError
 
 __all__ = [
@@ -84,6 +87,7 @@ __all__ = [
     "ShardTaken",
     "TopicChanged",
     "read_line",
+    "read_values",
     "write_line",
 ]
 
@@ -94,11 +98,21 @@ SCHEMA_VERSION: Final = 1
 class JournalError(CoterieError):
     """Text that is not a journal line of the known version and a known kind.
 
-    `node` and `seq` are the line's own, if they could be read.
+    `node` and `seq` are the line's own, if they could be read.  `why` is one of torn (it begins
+    like a line and is no JSON), foreign (it is not a line of a journal), newer (its version is),
+    unknown_kind, misfit (a field is missing or has a value that it can't have).
     """
 
-    def __init__(self, reason: str, *, node: str | None = None, seq: int | None = None) -> None:
+    def __init__(
+        self,
+        reason: str,
+        *,
+        why: str = "foreign",
+        node: str | None = None,
+        seq: int | None = None,
+    ) -> None:
         super().__init__(reason)
+        self.why = why
         self.node = node
         self.seq = seq
 
@@ -117,8 +131,16 @@ def _names(cls: type[Event | MemberPhase]) -> tuple[str, ...]:
     return tuple(f.name for f in dataclasses.fields(cls))
 
 
+def _nullable(cls: type[Event | MemberPhase]) -> tuple[str, ...]:
+    """The fields that are null in lines without them."""
+    hints = typing.get_type_hints(cls)
+    return tuple(name for name in _names(cls) if type(None) in typing.get_args(hints[name]))
+
+
 _FIELDS: Final = {cls: _names(cls) for cls in KINDS.values()}
+_NULLABLE: Final = {cls: _nullable(cls) for cls in KINDS.values()}
 _PHASE_FIELDS: Final = _names(MemberPhase)
+_PHASE_NULLABLE: Final = _nullable(MemberPhase)
 
 
 def _plain(value: Any) -> dict[str, Any]:  # called for values that JSON does not have
@@ -148,33 +170,93 @@ def write_line(line: Line) -> str:
     return _encode(values)
 
 
-def read_line(text: str) -> Line:
+def read_line(text: str | bytes) -> Line:
     """Read a line, ignoring fields that are not in the schema."""
+    values = read_values(text)
+    cls = KINDS[values["kind"]]
+    fields: dict[str, Any] = dict.fromkeys(_NULLABLE[cls])
+    fields |= {name: _frozen(values[name]) for name in _FIELDS[cls] if name in values}
+    event = cls(**fields)
+    return Line(values["ts"], values["node"], values["seq"], _with_phases(event))
+
+
+def read_values(text: str | bytes) -> dict[str, Any]:
+    """Read a line as JSON's values, all of which are of their right types and within limits.
+
+    This is what decides whether a line counts, for every reader of journals.
+    """
     values = _object(text)
-    version, ts, node, seq = (values.get(name) for name in ("v", "ts", "node", "seq"))
-    if not (isinstance(ts, int) and isinstance(node, str) and isinstance(seq, int)):
+    ts, node, seq = (values.get(name) for name in ("ts", "node", "seq"))
+    if not (type(ts) is int and type(node) is str and type(seq) is int and 0 <= seq <= SEQ_MAX):
         raise JournalError("it lacks ts, node or seq")
-    if version != SCHEMA_VERSION:
+    version, kind = values.get("v"), values.get("kind")
+    if type(version) is not int or version != SCHEMA_VERSION:
+        is_newer = type(version) is int and version > SCHEMA_VERSION
         reason = f"its version is {version!r}; this Coterie reads version {SCHEMA_VERSION}"
-        raise JournalError(reason, node=node, seq=seq)
-    cls = KINDS.get(str(values.get("kind")))
+        raise JournalError(reason, why="newer" if is_newer else "misfit", node=node, seq=seq)
+    cls = KINDS.get(kind) if type(kind) is str else None
     if cls is None:
-        raise JournalError(f"unknown kind {values.get('kind')!r}", node=node, seq=seq)
-    try:
-        event = cls(**{name: _frozen(values[name]) for name in _FIELDS[cls] if name in values})
-        return Line(ts, node, seq, _with_phases(event))
-    except (AttributeError, RecursionError, TypeError) as error:
-        raise JournalError(f"not a {cls.kind}: {error}", node=node, seq=seq) from error
+        raise JournalError(f"unknown kind {kind!r}", why="unknown_kind", node=node, seq=seq)
+    name = misfit(cls, values) if 0 <= ts <= DATE_MS_MAX else "ts"
+    if name is not None:
+        what = f"has {values[name]!r:.60}" if name in values else "is missing"
+        reason = f"not a {cls.kind}: its field {name} {what}"
+        raise JournalError(reason, why="misfit", node=node, seq=seq)
+    return values
 
 
-def _object(text: str) -> dict[str, Any]:
+#: How every line of every version begins.
+_BEGINNING: Final = '{"v":'
+
+#: Longer lines are not journals': no group has that many members.
+_LENGTH_MAX: Final = 64 * 1024 * 1024
+
+
+def _object(text: str | bytes) -> dict[str, Any]:
+    if len(text) > _LENGTH_MAX:
+        raise JournalError(f"it is longer than {_LENGTH_MAX:,} bytes")
+    if isinstance(text, bytes):
+        text = _decoded(text)
     try:
-        values = json.loads(text)
+        values = _decode(text)
+    except json.JSONDecodeError as error:
+        # What follows a whole value was not cut off.
+        is_cut = text.startswith(_BEGINNING) and not error.msg.startswith("Extra data")
+        reason = f"it is not JSON: {error}"
+        raise JournalError(reason, why="torn" if is_cut else "foreign") from error
     except (ValueError, RecursionError) as error:
         raise JournalError(f"it is not JSON: {error}") from error
     if not isinstance(values, dict):
         raise JournalError("it is not a JSON object")
+    if _HALF_CHARACTER.search(text) and not _is_encodable(values):
+        raise JournalError("it has half of a character")
     return values
+
+
+def _decoded(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        is_cut = data.startswith(_BEGINNING.encode()) and error.end == len(data)
+        raise JournalError("it is not UTF-8", why="torn" if is_cut else "foreign") from error
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
+_decode: Final = json.JSONDecoder(parse_constant=_refuse).decode
+
+#: An escaped half of a character, which is none without the other half.
+_HALF_CHARACTER: Final = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def _is_encodable(values: dict[str, Any]) -> bool:
+    try:
+        json.dumps(values, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _frozen(value: Any) -> Any:  # any JSON value
@@ -190,5 +272,10 @@ def _with_phases(event: Event) -> Event:
     if not isinstance(event, PhaseJoined):
         return event
     rows: Any = event.members
-    members = tuple(MemberPhase(**{k: row[k] for k in _PHASE_FIELDS if k in row}) for row in rows)
+    members = tuple(MemberPhase(**_of_phase(row)) for row in rows)
     return dataclasses.replace(event, members=members)
+
+
+def _of_phase(row: dict[str, Any]) -> dict[str, Any]:
+    known: dict[str, Any] = dict.fromkeys(_PHASE_NULLABLE)
+    return known | {name: row[name] for name in _PHASE_FIELDS if name in row}

@@ -58,21 +58,27 @@ class BadLine:
     seq: int | None = None
 
 
-def read_lines(texts: Iterable[str], source: str = "") -> Iterator[Line | BadLine]:
+def read_lines(texts: Iterable[str | bytes], source: str = "") -> Iterator[Line | BadLine]:
     """Read lines, each with its line break, as files yield them.
 
     A line without a line break is torn, even if it could be read: a node that restarts after a
     crash continues after its last whole line and uses the number of the torn one again.
     """
     for number, text in enumerate(texts, start=1):
-        excerpt = text.rstrip("\n")[:_EXCERPT_CHARACTERS]
-        if not text.endswith("\n"):
-            yield BadLine(source, number, "it does not end", excerpt, torn=True)
+        if text[-1:] not in ("\n", b"\n"):
+            yield BadLine(source, number, "it does not end", _excerpt(text), torn=True)
             continue
         try:
             yield read_line(text)
         except JournalError as error:
-            yield BadLine(source, number, str(error), excerpt, node=error.node, seq=error.seq)
+            why, excerpt = str(error), _excerpt(text)
+            yield BadLine(source, number, why, excerpt, node=error.node, seq=error.seq)
+
+
+def _excerpt(text: str | bytes) -> str:
+    start = text[: 4 * _EXCERPT_CHARACTERS]
+    shown = start if isinstance(start, str) else start.decode(errors="replace")
+    return shown.rstrip("\n")[:_EXCERPT_CHARACTERS]
 
 
 # -- whether a journal is whole ----------------------------------------------------------------

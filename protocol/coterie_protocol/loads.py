@@ -1,8 +1,6 @@
 """The loads of partitions, which members of Coterie tell the leader behind their user data.
 
-An assignor's own user data comes first and unchanged: Kafka's assignors read theirs from the front
-and ignore surplus bytes.  Then comes the report, and after it a trailer by which it is found from
-the end: the report's length, and four characters that say what it is.
+They are in a block of their own (`coterie_protocol.blocks`).
 
 A report tells of each partition that the member owns what load it is and for how long the member
 has had it, and the same of those that went to other members a while ago.  Times are durations, so
@@ -19,6 +17,7 @@ from math import isfinite
 from typing import Final
 
 from coterie_protocol._compile import codec_of
+from coterie_protocol.blocks import add_block, take_block
 from coterie_protocol.codec import encode
 from coterie_protocol.exceptions import ProtocolError
 from coterie_protocol.schema import FLOAT64, INT32, STRING, Array, declaration_of, field
@@ -39,8 +38,7 @@ _AGE_MAX_MS: Final = 2**31 - 1
 _UNKNOWN: Final = -1.0
 
 _VERSION: Final = struct.Struct(">h")
-_TRAILER: Final = struct.Struct(">I4s")
-_MAGIC: Final = b"lOAD"
+_KIND: Final = b"lOAD"
 
 _Key = tuple[str, int]
 
@@ -78,27 +76,21 @@ class _TopicLoads:
 
 
 @structure(versions="0")
-class _Report:
+class LoadsData:
     owned: tuple[_TopicLoads, ...] = field(Array(_TopicLoads))
     left: tuple[_TopicLoads, ...] = field(Array(_TopicLoads))
 
 
 def join_load_report(own: bytes, report: LoadReport) -> bytes:
     """Put a report behind an assignor's own user data."""
-    body = encode(_Report(owned=_by_topic(report.owned), left=_by_topic(report.left)), 0)
-    block = _VERSION.pack(0) + body
-    return b"".join((own, block, _TRAILER.pack(len(block), _MAGIC)))
+    body = encode(LoadsData(owned=_by_topic(report.owned), left=_by_topic(report.left)), 0)
+    return add_block(own, _KIND, _VERSION.pack(0) + body)
 
 
 def split_load_report(data: bytes | None) -> tuple[bytes | None, LoadReport | None]:
     """The assignor's own user data, and the report behind it if there is one that can be read."""
-    if data is None or len(data) < _TRAILER.size:
-        return data, None
-    length, magic = _TRAILER.unpack_from(data, len(data) - _TRAILER.size)
-    start = len(data) - _TRAILER.size - length
-    if magic != _MAGIC or start < 0:
-        return data, None
-    return data[:start], _read(data[start : start + length])
+    own, block = take_block(data, _KIND)
+    return own, None if block is None else _read(block)
 
 
 def _by_topic(loads: Mapping[_Key, Load]) -> tuple[_TopicLoads, ...]:
@@ -117,9 +109,9 @@ def _read(block: bytes) -> LoadReport | None:
     """Read a report of this version or, as far as it is known, of a later one."""
     if len(block) < _VERSION.size or _VERSION.unpack_from(block)[0] < 0:
         return None
-    newest = declaration_of(_Report).versions.last
+    newest = declaration_of(LoadsData).versions.last
     try:
-        report, _ = codec_of(_Report, newest).decode(block, _VERSION.size)
+        report, _ = codec_of(LoadsData, newest).decode(block, _VERSION.size)
     except ProtocolError:
         return None
     return LoadReport(_by_partition(report.owned), _by_partition(report.left))

@@ -214,8 +214,11 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 def _within_open_files(options: ServerOptions) -> ServerOptions:
     """The options, with no more connections than this process may have open files."""
-    wanted = options.settings.max_connections
-    possible = raise_open_file_limit(wanted)
+    wanted, watchers = options.settings.max_connections, options.settings.http_max_watchers
+    possible = raise_open_file_limit(wanted + watchers)
+    if possible < wanted + watchers:  # most are for members
+        watchers = min(watchers, possible // 4)
+    possible -= watchers
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if _is_less(files, _LEAST_FILES):
         raise ServerError(
@@ -225,7 +228,8 @@ def _within_open_files(options: ServerOptions) -> ServerOptions:
     if possible == wanted:
         return options
     _log.info("the limit of open files allows fewer connections", set=wanted, connections=possible)
-    return replace(options, settings=replace(options.settings, max_connections=possible))
+    allowed = replace(options.settings, max_connections=possible, http_max_watchers=watchers)
+    return replace(options, settings=allowed)
 
 
 def raise_open_file_limit(connections: int) -> int:

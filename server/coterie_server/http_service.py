@@ -71,7 +71,8 @@ class HttpService:
         if address is None:
             return
         self._parts.push_async_callback(self._others.close)
-        app = create_app(view, backfill, metrics, self._allowed_hosts(), self._others, self._tokens)
+        hosts, watchers = self._allowed_hosts(), self._options.settings.http_max_watchers
+        app = create_app(view, backfill, metrics, hosts, self._others, self._tokens, watchers)
         http = HttpServer(app, tls=self.tls)
         self._parts.push_async_callback(http.close)
         try:

@@ -165,6 +165,46 @@ def test_the_targets_of_any_assignor_are_reached(
     assert all(pair in group.members[name].owned for pair, name in wanted.items())
 
 
+@given(
+    topics=topic_sizes,
+    assignor=st.sampled_from([CooperativeStickyAssignor, RangeAssignor]),
+    warmups=st.integers(1, 3),
+    first=st.integers(1, 5),
+    speeds=st.lists(st.integers(50_000, 1_000_000), min_size=1, max_size=20),
+)
+@examples(60)
+def test_no_copy_is_begun_and_given_up(
+    topics: dict[str, int],
+    assignor: type[Assignor],
+    warmups: int,
+    first: int,
+    speeds: list[int],
+) -> None:
+    """Copies catch up at different speeds while a newcomer gets its share."""
+    group = StatefulGroup(topics, WarmSettings(max_warmup_replicas=warmups), assignor())
+    for n in range(first):
+        group.join(f"m{n}")
+    group.rounds_until_final(1)
+    group.catch_up()
+    before = {name: set(member.owned) for name, member in group.members.items()}
+    group.join("newcomer")
+    begun: set[tuple[str, tuple[str, int]]] = set()
+    for turn in range(1_000):
+        is_final = group.round().is_final
+        for n, (name, member) in enumerate(group.members.items()):
+            begun |= {(name, pair) for pair in member.copies or ()}
+            done = speeds[(turn + n) % len(speeds)]
+            member.copies = {
+                pair: lag if lag < 0 else max(0, lag - done)
+                for pair, lag in (member.copies or {}).items()
+            }
+        if is_final:
+            break
+    kept = {(name, pair) for name, member in group.members.items() for pair in member.owned}
+    had = {(name, pair) for name, pairs in before.items() for pair in pairs}
+    assert begun <= kept | had
+
+
 def test_a_partition_between_two_members_goes_on_though_the_assignor_changed_its_mind() -> None:
     """Released for a stock member, and then meant for a cold one, it must not go back for ever."""
     group = StatefulGroup({"a": 2, "b": 2}, WarmSettings(max_warmup_replicas=1))

@@ -103,6 +103,13 @@ def test_description_says_since_when_a_member_is_away(capsys: pytest.CaptureFixt
     assert row.split()[-3:] == [*time_text(NOW_MS).split(), "t[0]"]
 
 
+def test_description_has_what_members_tell(capsys: pytest.CaptureFixture[str]) -> None:
+    print_members(described(address="h1:80", labels={"zone": "z"}))
+    heading, row = capsys.readouterr().out.splitlines()
+    assert "ADDRESS" in heading
+    assert row.split()[-3:] == ["h1:80", "zone=z", "t[0]"]
+
+
 def test_description_has_copies(capsys: pytest.CaptureFixture[str]) -> None:
     targets = {("t", 0): "elsewhere", ("t", 2): "m-1"}
     orders = Orders(frozenset({("t", 1)}), frozenset({("t", 2)}), targets)

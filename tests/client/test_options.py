@@ -76,6 +76,8 @@ REFUSED: Final[Mapping[Callable[..., object], Mapping[str, Sequence[object]]]] =
         "topics": ("t", None, 7, [], [""], [7], b"t", [None], True),
         "instance": NOT_TEXT,
         "rack": NOT_TEXT,
+        "address": (*NOT_TEXT, "h:1\n", "h" * 513),
+        "labels": (7, "zone", ["zone"], {"zone": 7}, {7: "x"}, {"": "x"}, {"zone": ""}),
         "assignors": ([], (), RangeAssignor, [RangeAssignor], ["range"], RangeAssignor(), "range"),
         "client_id": NOT_TEXT,
         "security": (None, "SSL", Tls(), True),

@@ -46,6 +46,14 @@ class Program:
         assert code == 0, self.log
         assert "Traceback" not in self.log, self.log
 
+    def freeze(self) -> None:
+        """Suspend it, as a debugger or a hypervisor does."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        self._process.send_signal(signal.SIGCONT)
+
     def kill(self) -> None:
         """End it, if it still runs."""
         self._process.kill()

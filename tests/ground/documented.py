@@ -251,8 +251,12 @@ class Reader:
 
     def _save(self, block: Block) -> None:
         assert block.title, f"a program without a name:\n{block.text}"
-        text = block.text.replace("127.0.0.1:9092", self._clients)
+        text = self._with_ports(block.text)
         (self._folder / block.title).write_text(text, encoding="utf-8")
+
+    def _with_ports(self, text: str) -> str:
+        text = text.replace("127.0.0.1:9092", self._clients)
+        return text.replace("127.0.0.1:9080", self._http)
 
     def _type(self, title: str, command: Command) -> None:
         if command.typed == _ACTIVATE:
@@ -275,7 +279,7 @@ class Reader:
 
     def _run(self, command: Command) -> None:
         ended = subprocess.run(
-            ["bash", "-c", command.typed],
+            ["bash", "-c", self._with_ports(command.typed)],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -117,10 +117,41 @@ def test_single_file_can_be_read(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_files_of_other_names_are_ignored(place: Place) -> None:
+def test_files_of_other_names_are_not_read_but_named(place: Place) -> None:
     place.write(1, 1)
-    (place.journal / "notes.txt").write_text("hello\n")
-    assert place.read() == Reading(1, 1)
+    notes = place.journal / "my notes.txt"
+    notes.write_text("hello\n")
+    assert place.read() == Reading(1, 1, passed_over=(str(notes),))
+
+
+@pytest.mark.slow
+def test_file_that_is_asked_for_by_its_name_is_read_whatever_that_is(place: Place) -> None:
+    path = place.write(1, 2).rename(place.journal / "saved.log")
+    assert read_new(place.spark, [str(path)], place.out) == Reading(1, 1)
+    assert place.lines() == numbers(1, 2)
+
+
+@pytest.mark.slow
+def test_of_a_file_that_cannot_be_unpacked_to_its_end_the_beginning_is_read(place: Place) -> None:
+    # All others are read, and it is read again once it has changed.
+    place.write(1, 3)
+    path = place.write(1, 50_000, node="2", packed=True)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    broken = place.write(1, 1, node="3").with_suffix(".jsonl.gz")
+    broken.write_bytes(b"this is no archive")
+    assert place.read() == Reading(4, 4, damaged=(str(path), str(broken)))
+    read = place.lines()
+    assert read[:3] == numbers(1, 3)
+    assert 0 < len(read) - 4 < 50_000
+    unread = Warehouse(place.spark, place.out).bronze(("unread",))
+    assert {
+        row.segment.rpartition("/")[2] for row in unread.where("why = 'damaged'").collect()
+    } == {path.name, broken.name}
+    path.write_bytes(whole)
+    broken.unlink()
+    assert place.read() == Reading(3, 1)
+    assert len(place.lines()) == 50_004
 
 
 def test_path_without_journals_is_refused(place: Place) -> None:
@@ -165,7 +196,7 @@ def few_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     def make(bronze: DataFrame, _ends: DataFrame, materialize: Materialize) -> dict[str, DataFrame]:
         lines = bronze.groupBy("node").count().select("node", F.col("count").alias("lines"))
         tables = {"nodes": materialize("nodes", lines)}
-        for name in ("_control", *(table.name for table in TABLES if table.name != "nodes")):
+        for name in ("_replay", *(table.name for table in TABLES if table.name != "nodes")):
             tables[name] = materialize(name, bronze.select("node").limit(0))
         return {table.name: tables[table.name] for table in TABLES}
 
@@ -183,7 +214,7 @@ def test_new_tables_appear_when_all_of_them_are_made(place: Place) -> None:
     assert run(place.spark, journals, place.out) == RunResult(Reading(1, 0), Moment(1, ANY))
 
     def die(stage: str) -> None:
-        if stage == "_control":  # a table is written by then
+        if stage == "_replay":  # a table is written by then
             raise KeyboardInterrupt
 
     Path(place.out, "tables", "000000").mkdir()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from coterie_pipeline.schema import columns, divided, required
+from coterie_pipeline.schema import columns, divided
 from coterie_pipeline.steps import make_tables, parse
 from coterie_pipeline.steps.commits import ENDS
 from coterie_pipeline.streaming.alerts import ALERTS
@@ -49,7 +49,6 @@ def test_every_kind_of_line_has_its_columns() -> None:
     for kind, event in KINDS.items():
         fields = set(event.__dataclass_fields__)
         assert {apart.get((kind, field), field) for field in fields} <= names
-        assert set(required()[kind]) <= names
 
 
 @pytest.mark.slow

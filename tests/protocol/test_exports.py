@@ -24,6 +24,9 @@ PUBLIC = {
     "coterie_protocol.api_keys": """
         ApiKey
     """,
+    "coterie_protocol.blocks": """
+        add_block take_block
+    """,
     "coterie_protocol.codec": """
         API_VERSIONS Request RequestHeader correlation_id_of decode decode_request
         decode_request_header decode_response encode encode_request encode_response
@@ -49,6 +52,10 @@ PUBLIC = {
     """,
     "coterie_protocol.loads": """
         LOAD_MAX Load LoadReport join_load_report split_load_report
+    """,
+    "coterie_protocol.member_data": """
+        ADDRESS_BYTES_MAX LABELS_MAX LABEL_BYTES_MAX MemberData join_member_data split_member_data
+        unsound
     """,
     "coterie_protocol.messages": """
         AbortedTransaction AclCreation AclCreationResult AclDescription
@@ -88,6 +95,9 @@ PUBLIC = {
         SaslHandshakeResponse ScramCredentialDeletion ScramCredentialUpsertion SnapshotId
         SupportedFeatureKey SyncGroupRequest SyncGroupRequestAssignment SyncGroupResponse
         TopicProduceData TopicProduceResponse UserName
+    """,
+    "coterie_protocol.partitioner": """
+        murmur2 partition_of_key
     """,
     "coterie_protocol.schema": """
         Array BOOL BYTES Declaration FLOAT64 FieldSpec INT16 INT32 INT64 INT8 Kind NIL_UUID

@@ -27,6 +27,7 @@ from coterie_protocol.journal import (
     MemberPhase,
     NodeStarted,
     NodeStopped,
+    OffsetsCommitted,
     Partitions,
     PhaseJoined,
     read_line,
@@ -35,14 +36,20 @@ from coterie_protocol.journal import (
 from coterie_protocol.journal_text import Audit, BadLine, read_lines
 
 NAMES = st.text(max_size=8)
-PARTITIONS = st.dictionaries(NAMES, st.lists(st.integers(), max_size=3).map(tuple), max_size=3)
-LAGS = st.dictionaries(NAMES, st.dictionaries(NAMES, st.none() | st.integers()), max_size=3)
+NUMBERS = st.integers(-(2**42) + 1, 2**42 - 1)
+OFFSETS = st.integers(-(2**62) + 1, 2**62 - 1)
+PARTITION_NUMBERS = st.integers(0, 2**31 - 1)
+PARTITIONS = st.dictionaries(NAMES, st.lists(PARTITION_NUMBERS, max_size=3).map(tuple), max_size=3)
+LAGS = st.dictionaries(NAMES, st.dictionaries(NAMES, st.none() | NUMBERS), max_size=3)
 MAPPINGS = {
     Partitions: PARTITIONS,
     Mapping[str, Partitions]: st.dictionaries(NAMES, PARTITIONS, max_size=3),
     Lags: LAGS,
     Mapping[str, Lags]: st.dictionaries(NAMES, LAGS, max_size=3),
-    Mapping[str, Mapping[str, int]]: st.dictionaries(NAMES, st.dictionaries(NAMES, st.integers())),
+    Mapping[str, Mapping[str, int]]: st.dictionaries(
+        NAMES, st.dictionaries(PARTITION_NUMBERS.map(str), OFFSETS)
+    ),
+    int: NUMBERS,
     Mapping[str, Any]: st.dictionaries(NAMES, st.integers() | st.booleans() | NAMES),
 }
 
@@ -53,6 +60,8 @@ def values_of(hint: Any) -> st.SearchStrategy[Any]:
         return st.one_of(*map(values_of, get_args(hint)))
     if hint == tuple[MemberPhase, ...]:
         return st.lists(instances_of(MemberPhase), max_size=3).map(tuple)
+    if get_origin(hint) is tuple:
+        return st.lists(NAMES, max_size=3).map(tuple)
     return MAPPINGS[hint] if hint in MAPPINGS else st.from_type(hint)
 
 
@@ -77,6 +86,11 @@ def changed(entry: Line, *without: str, **values: object) -> str:
     """A line without some of its values, and with others."""
     merged = json.loads(write_line(entry)) | values
     return json.dumps({name: value for name, value in merged.items() if name not in without})
+
+
+def committed(topic: str, partition: str) -> OffsetsCommitted:
+    """A commit of one partition."""
+    return OffsetsCommitted(group="g", member="m", generation=1, offsets={topic: {partition: 5}})
 
 
 # -- one line ----------------------------------------------------------------------------------
@@ -146,10 +160,21 @@ def test_number_of_an_unknown_kind_is_known() -> None:
         (changed(line(7), node=3), "lacks ts, node or seq"),
         (changed(line(7), "v"), "version is None"),
         (changed(line(7), kind=["node_started"]), "unknown kind"),
-        (changed(line(7), "generation"), "not a group_emptied: .*generation"),
+        (changed(line(7), "generation"), "not a group_emptied: its field generation is missing"),
+        (changed(line(7), generation="one"), "its field generation has 'one'"),
+        (changed(line(7), generation=2**53), "its field generation has 9007199254740992"),
+        (changed(line(7), ts=-5), "its field ts has -5"),
+        (changed(line(7), seq=-1), "lacks ts, node or seq"),
+        (changed(line(7), group=3), "its field group has 3"),
+        (changed(line(7)) + changed(line(8)), "not JSON: Extra data"),
+        (changed(line(7), mood=float("nan")), "NaN is no JSON"),
+        (changed(line(7), group="\ud800"), "half of a character"),
+        (changed(line(7, committed("A", "zero"))), "its field offsets has"),
+        (changed(line(7, committed("A", "0"))).encode() + b"\xff", "not UTF-8"),
+        (" " * (64 * 1024 * 1024 + 1), "longer than"),
     ],
 )
-def test_other_text_is_refused(written: str, reason: str) -> None:
+def test_other_text_is_refused(written: str | bytes, reason: str) -> None:
     with pytest.raises(JournalError, match=reason):
         read_line(written)
 

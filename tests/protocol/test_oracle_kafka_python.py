@@ -27,6 +27,8 @@ from coterie_protocol.consumer import (
     encode_subscription,
 )
 from coterie_protocol.exceptions import EncodeError
+from coterie_protocol.loads import LoadsData
+from coterie_protocol.member_data import ToldData
 from coterie_protocol.messages import (
     ApiVersionsResponse,
     DescribeGroupsRequest,
@@ -65,7 +67,7 @@ NOT_COVERED: Final[dict[tuple[type[Any], int], str]] = {
         for cls in (SubscriptionInfoData, AssignmentInfoData)
         for version in VERSIONS
     },
-    (WarmData, 0): "it is Coterie's own",
+    **{(cls, 0): "it is Coterie's own" for cls in (LoadsData, ToldData, WarmData)},
 }
 
 _CODECS: Final[dict[type[Any], tuple[Callable[..., bytes], Callable[[bytes], Any]]]] = {

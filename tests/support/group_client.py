@@ -37,6 +37,7 @@ class Client:
     protocols: Sequence[str] = ("range",)
     #: Bytes in place of a subscription.
     metadata: bytes | None = None
+    user_data: bytes | None = None
     owned: Iterable[tuple[str, int]] = ()
     owned_generation: int = -1
     protocol_type: str = "consumer"
@@ -73,6 +74,7 @@ class Client:
             return self.metadata
         subscription = Subscription(
             topics=tuple(self.topics),
+            user_data=self.user_data,
             owned_partitions=group_by_topic(self.owned),
             generation_id=self.owned_generation,
         )

@@ -43,6 +43,8 @@ def _travels_alone(declaration: Declaration) -> bool:
 def _fill() -> None:
     # They declare the embedded structures.
     import coterie_protocol.consumer  # noqa: PLC0415
+    import coterie_protocol.loads  # noqa: PLC0415
+    import coterie_protocol.member_data  # noqa: PLC0415
     import coterie_protocol.streams  # noqa: F401, PLC0415
 
     # Their order depends on what has been imported before; a module's own does not.

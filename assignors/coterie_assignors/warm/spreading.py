@@ -126,21 +126,22 @@ class Spreading:
     def _evenness(self, unit: int) -> float:
         """How far below an even share a unit is of the topic that it has most of."""
         return min(
-            (
-                self._sizes[topic] / len(self._takers[topic]) - self._counts[topic][unit]
-                for topic in self._topics[unit]
-            ),
+            (self._share(topic) - self._counts[topic][unit] for topic in self._topics[unit]),
             default=0.0,
         )
+
+    def _share(self, topic: str) -> float:
+        return self._sizes[topic] / len(self._takers[topic])
 
     def _topic_to_move(self, topics: set[str], giver: int, taker: int) -> str | None:
         """A topic of which the giver has more than the taker; if possible, one with copies."""
         copied = self._copied.get((giver, taker), frozenset())
 
-        def key(topic: str) -> tuple[bool, int, str]:
+        def key(topic: str) -> tuple[bool, int, float, str]:
             counts = self._counts[topic]
             more = counts[giver] - counts.get(taker, 0)
-            return more <= 0 or topic not in copied, -more, topic
+            evenness = self._share(topic) - counts[giver]
+            return more <= 0 or topic not in copied, -more, evenness, topic
 
         return min(self._topics[giver] & topics, key=key, default=None)
 

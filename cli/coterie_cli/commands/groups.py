@@ -118,6 +118,10 @@ def print_members(group: GroupDescription) -> None:
         [each["member"], each["instance"] or "", each["client_id"], each["host"], work_text(each)]
         for each in views
     ]
+    if any(each["address"] is not None or each["labels"] for each in views):
+        headings.insert(-1, "ADDRESS")
+        for row, each in zip(rows, views, strict=True):
+            row.insert(-1, _told_text(each))
     if any(each["away_since_ms"] is not None for each in views):
         headings.insert(-1, "AWAY SINCE")
         for row, each in zip(rows, views, strict=True):
@@ -127,6 +131,12 @@ def print_members(group: GroupDescription) -> None:
     if still_to_move := moves(views):
         say()
         print_prose(f"Still to move: {still_to_move}.", terminal_columns())
+
+
+def _told_text(member: Mapping[str, Any]) -> str:
+    """What a member tells of itself: `10.0.0.7:8080 zone=eu-1a`."""
+    labels = (f"{name}={value}" for name, value in member["labels"].items())
+    return " ".join(filter(None, (member["address"], *labels)))
 
 
 @app.command()

@@ -48,6 +48,9 @@ Out = Annotated[str, typer.Option("--out", "-o", help="Where the tables go; a ne
 #: Spark shares its threads out between alerts and new tables, so that alerts need not wait.
 _FAIR: Final = {"spark.scheduler.mode": "FAIR"}
 
+#: How many files are named.
+_NAMED: Final = 5
+
 #: The severities of advice, the worst first, and the colour of each.
 _COLOURS: Final = {"wrong": "red", "costly": "yellow", "note": "default"}
 
@@ -66,7 +69,11 @@ def run(
     json: Json = False,
 ) -> None:
     """Read what is new in journals, and make the tables."""
-    with showing_status() as show, running_spark(engine, show) as spark:
+    # What was read before is read again for the tables.
+    with (
+        showing_status() as show,
+        running_spark(engine, show, inputs=[*journals, *_made(out)]) as spark,
+    ):
         from coterie_pipeline.batch import NoJournalsError, read_ends
         from coterie_pipeline.batch import run as run_batch
         from coterie_pipeline.warehouse import Warehouse, WrongLayoutError
@@ -88,12 +95,30 @@ def run(
         return
     reading = done.reading
     say(f"{count_of(reading.segments, 'file')}, {reading.fresh:,} of them new or changed.")
+    _name("not read, as their names are not a journal's", reading.passed_over)
+    _name("read in part only, as the rest can't be unpacked", reading.damaged)
+    unread = done.moment.rows["unread"]
+    if unread:
+        say(f"{count_of(unread, 'line')} can't be read: the table `unread` says which, and why.")
     print_table(
         ("TABLE", "ROWS", "PARQUET"),
         [(name, done.moment.rows[name], path) for name, path in paths.items()],
         "There are no tables.",
     )
     _print_advice(advice)
+
+
+def _made(out: str) -> list[str]:
+    """What a directory holds, if it is there."""
+    return [out] if Path(out).exists() else []
+
+
+def _name(what: str, paths: Sequence[str]) -> None:
+    """Name files that were not read as others were."""
+    if paths:
+        some = ", ".join(map(printable, paths[:_NAMED]))
+        more = f", and {len(paths) - _NAMED:,} more" if len(paths) > _NAMED else ""
+        say(f"{count_of(len(paths), 'file')} {what}: {some}{more}.")
 
 
 def _print_advice(advice: Sequence[Row]) -> None:

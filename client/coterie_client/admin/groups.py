@@ -22,6 +22,7 @@ from coterie_protocol.consumer import decode_assignment, decode_subscription, fl
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.errors import GroupIdNotFoundError
 from coterie_protocol.exceptions import ProtocolError
+from coterie_protocol.member_data import MemberData, split_member_data
 from coterie_protocol.messages import (
     DeleteGroupsRequest,
     DescribedGroup,
@@ -233,6 +234,7 @@ def _described(group: DescribedGroup, node: NodeAddress) -> Result[GroupDescript
 
 def _member(member: DescribedGroupMember, *, is_consumer: bool) -> MemberDescription:
     lags, orders = _warmth(member) if is_consumer else (None, None)
+    told = _told(member.member_metadata) if is_consumer else MemberData()
     return MemberDescription(
         member_id=member.member_id,
         instance_id=member.group_instance_id,
@@ -245,7 +247,17 @@ def _member(member: DescribedGroupMember, *, is_consumer: bool) -> MemberDescrip
         away_since_ms=member.away_since_ms if member.away_since_ms >= 0 else None,
         metadata=member.member_metadata,
         assignment=member.member_assignment,
+        address=told.address,
+        labels=told.labels,
     )
+
+
+def _told(metadata: bytes) -> MemberData:
+    try:
+        subscription = decode_subscription(metadata)
+    except ProtocolError:
+        return MemberData()
+    return split_member_data(subscription.user_data)[1] or MemberData()
 
 
 def _topics(metadata: bytes) -> tuple[str, ...] | None:

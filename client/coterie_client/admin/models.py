@@ -175,6 +175,9 @@ class MemberDescription:
     lags: Mapping[TopicPartition, int | None] | None = None
     #: The copies that its leader ordered, if it ordered any.
     orders: Orders | None = None
+    #: Where its work is reached, and its labels, as far as it tells that.
+    address: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,7 @@ from coterie_protocol.consumer import (
     flatten,
 )
 from coterie_protocol.exceptions import ProtocolError
+from coterie_protocol.member_data import MemberData, join_member_data, split_member_data
 from coterie_protocol.messages.join_group import (
     JoinGroupRequestProtocol,
     JoinGroupResponse,
@@ -101,11 +102,13 @@ def offers(
     refused: Partitions = (),
     rack: str | None,
     report: bytes | None = None,
+    told: MemberData | None = None,
 ) -> tuple[JoinGroupRequestProtocol, ...]:
     """A member's subscription in each assignor's terms, the preferred one first.
 
     `had` is what the member owned last, and `keeps` whether it still does; `refused` is what it
-    can't work on, and `report` tells of the state that it holds, if it does.
+    can't work on, `report` tells of the state that it holds, if it does, and `told` is what it
+    tells of itself.
     """
     return tuple(
         JoinGroupRequestProtocol(
@@ -113,8 +116,10 @@ def offers(
             metadata=encode_subscription(
                 Subscription(
                     topics=tuple(sorted(topics)),
-                    user_data=_with_block(
-                        assignor.subscription_user_data(topics, had.owned, had.generation), report
+                    user_data=_with_blocks(
+                        assignor.subscription_user_data(topics, had.owned, had.generation),
+                        report,
+                        told,
                     ),
                     owned_partitions=had.owned if keeps else (),
                     generation_id=had.generation,
@@ -127,8 +132,9 @@ def offers(
     )
 
 
-def _with_block(own: bytes | None, block: bytes | None) -> bytes | None:
-    return own if block is None else join_user_data(own, block)
+def _with_blocks(own: bytes | None, report: bytes | None, told: MemberData | None) -> bytes | None:
+    data = own if report is None else join_user_data(own, report)
+    return data if told is None else join_member_data(data, told)
 
 
 def read_assignment(data: bytes) -> Assignment:
@@ -261,7 +267,9 @@ def _read(member: JoinGroupResponseMember, outbox: Outbox) -> tuple[MemberInfo, 
     except ProtocolError as error:
         outbox.report(SubscriptionUnreadable(member_id=name, reason=str(error)))
         return MemberInfo(member_id=name, instance_id=instance, topics=()), None
-    own, block = split_user_data(subscription.user_data)
+    # What members tell of themselves is not for assignors, whose own data may have to end there.
+    data, _ = split_member_data(subscription.user_data)
+    own, block = split_user_data(data)
     info = MemberInfo(
         member_id=name,
         instance_id=instance,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
 from coterie_assignors.base import NO_GENERATION
@@ -14,6 +14,7 @@ from coterie_client.membership.events import Event
 from coterie_client.membership.loads import Loads
 from coterie_client.membership.phases import TRANSITIONS, Phase
 from coterie_client.wire.addresses import AnyNode, Lane, NodeAddress, TopicPartition
+from coterie_protocol.member_data import MemberData
 
 __all__ = [
     "NO_MEMBER_ID",
@@ -64,6 +65,8 @@ class MemberState:
     refused: set[TopicPartition] = field(default_factory=set)
     #: Why to join again; None if there is no need to.
     rejoin_reason: str | None = None
+    #: What it tells of itself.
+    told: MemberData | None = None
     is_leader: bool = False
     is_closing: bool = False
 
@@ -83,6 +86,12 @@ class MemberState:
         """Note to join again; the first reason stays, as it is the one that started it."""
         if self.rejoin_reason is None and not self.is_closing:
             self.rejoin_reason = reason
+
+    def telling(self, *, keeps: bool) -> MemberData | None:
+        """What it tells as it joins, with the tokens of what it keeps meanwhile."""
+        if self.told is None:
+            return None
+        return replace(self.told, tokens=dict(self.owned) if keeps else {})
 
     def disown(self, partitions: Iterable[TopicPartition]) -> None:
         """Own these no longer."""

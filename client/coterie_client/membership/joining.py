@@ -65,8 +65,7 @@ class Joining:
         self._wall_ms = context.sources.wall_ms
         self._outbox, self._state = context.outbox, context.state
         self._react, self._loads = context.react, context.loads
-        self._fail = context.fail
-        self._backoff = context.backoff()
+        self._fail, self._backoff = context.fail, context.backoff()
         self._assignors = {assignor.name: assignor for assignor in assignors}
         self._keeps = common_protocol(assignors) is RebalanceProtocol.COOPERATIVE
         self._lookup, self._heartbeats = lookup, heartbeats
@@ -231,6 +230,7 @@ class Joining:
                 refused=group_by_topic(self._refused),
                 rack=config.rack,
                 report=self._standbys.report(self._stopped()),
+                told=state.telling(keeps=self._keeps),
             )
         except Exception as error:  # noqa: BLE001  # the user's own code
             self._fail(error)

@@ -21,6 +21,7 @@ from coterie_client.membership.standbys import Held, Standbys
 from coterie_client.membership.topics import Topics
 from coterie_client.wire.addresses import NodeAddress, TopicPartition
 from coterie_protocol.errors import error_for
+from coterie_protocol.member_data import MemberData
 
 __all__ = ["Membership"]
 
@@ -149,6 +150,11 @@ class Membership:
         """Make the group rebalance, because the user says so."""
         self._state.request_rejoin(reason)
         return self._advance(now_ms)
+
+    def tell(self, told: MemberData | None) -> bool:
+        """Tell this of the member whenever it joins; whether that is something new."""
+        before, self._state.told = self._state.told, told
+        return told != before
 
     def give_up(self, partitions: Collection[TopicPartition], now_ms: int) -> list[Action]:
         """Hand these, whose work has ended, to other members, as they can't be worked on here.

@@ -1,14 +1,13 @@
-"""From lines to tables: pure functions from DataFrames to DataFrames, one after the other.
+"""From lines to tables: functions from DataFrames to DataFrames, and their order.
 
-Nothing here reads or writes.  Spark optimizes a plan as a whole, and a plan of all steps would be
-too large for that; so `make_tables` hands the result of each stage to `materialize`, which stores
-it and returns a DataFrame that starts from there.
+Nothing here reads or writes.  `make_tables` hands each table to `materialize` once, which stores it
+and returns a DataFrame that starts from there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from typing import Final
 
 from pyspark.sql import DataFrame
@@ -17,130 +16,26 @@ from pyspark.sql import functions as F
 from coterie_pipeline.session import is_quick
 from coterie_pipeline.steps.advice import advice
 from coterie_pipeline.steps.commits import commits
-from coterie_pipeline.steps.faults import costs, faults, gaps, overlaps
 from coterie_pipeline.steps.health import health
-from coterie_pipeline.steps.lines import each_once, in_order, is_kind, segments
-from coterie_pipeline.steps.nodes import nodes, unread
-from coterie_pipeline.steps.ownership import intervals, ownership
-from coterie_pipeline.steps.parsing import COMMITS, CONTROL, parse
-from coterie_pipeline.steps.rebalances import numbered, rebalances, with_costs
-from coterie_pipeline.steps.sessions import sessions
-from coterie_pipeline.steps.statements import identities, kept, statements
+from coterie_pipeline.steps.lines import each_once
+from coterie_pipeline.steps.nodes import Facts, facts, nodes, unread
+from coterie_pipeline.steps.parsing import COMMITS, parse
+from coterie_pipeline.steps.replaying import OUTPUTS, output, replayed
+from coterie_pipeline.steps.survey import Segment, survey
+from coterie_pipeline.tables import FAULTS, OWNERSHIP, REBALANCES, SESSIONS, TABLES
 
-__all__ = [
-    "STAGES",
-    "Materialize",
-    "Stage",
-    "checkpoint",
-    "coalesced",
-    "make_tables",
-    "parse",
-    "stages_for",
-]
+__all__ = ["REPLAY", "Materialize", "checkpoint", "make_tables", "parse"]
 
-#: Stores the result of a stage, and returns a DataFrame that reads it.
+#: Stores a table, and returns a DataFrame that reads it.
 Materialize = Callable[[str, DataFrame], DataFrame]
 
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """A step, and the stages whose results it takes."""
-
-    name: str
-    sources: tuple[str, ...]
-    step: Callable[..., DataFrame]
-    #: A cheap step is repeated by each stage that needs its result.
-    is_materialized: bool = True
-
-    @property
-    def is_table(self) -> bool:
-        """Whether it makes a table, rather than an intermediate result."""
-        return not self.name.startswith("_")
-
-
-def _control(once: DataFrame) -> DataFrame:
-    return once.where(F.col("part") == CONTROL).transform(in_order).transform(numbered)
-
-
-def _horizons(once: DataFrame) -> DataFrame:
-    """The time of the last line about each group."""
-    return once.where("`group` != ''").groupBy("group").agg(F.max("ts").alias("horizon_ms"))
-
-
-def _deletions(once: DataFrame) -> DataFrame:
-    """When each topic was deleted."""
-    return (
-        once.where(is_kind("topic_changed") & (F.col("change") == "deleted"))
-        .groupBy("topic")
-        .agg(F.array_sort(F.collect_list("ts")).alias("deleted_ms"))
-    )
-
-
-def _rebalances(control: DataFrame, known: DataFrame) -> DataFrame:
-    return rebalances(control, kept(control, known))
-
-
-def _commits(once: DataFrame, ends: DataFrame) -> DataFrame:
-    return commits(once.where(F.col("part") == COMMITS), ends)
-
-
-#: Each stage comes after those whose results it takes.
-STAGES: Final = (
-    Stage("unread", ("bronze",), unread),
-    Stage("_segments", ("bronze",), segments),
-    Stage("_once", ("bronze", "_segments"), each_once, is_materialized=False),
-    Stage("_control", ("_once",), _control),
-    Stage("nodes", ("bronze", "_segments", "_once", "_control"), nodes),
-    Stage("_horizons", ("_once",), _horizons),
-    Stage("_deletions", ("_once",), _deletions),
-    Stage("_identities", ("_control",), identities),
-    Stage("_statements", ("_control", "_identities"), statements),
-    Stage("_intervals", ("_control", "_statements", "_identities", "_horizons"), intervals),
-    Stage("_rebalances", ("_control", "_identities"), _rebalances),
-    Stage("_gaps", ("_control", "_intervals", "_rebalances", "_deletions", "_horizons"), gaps),
-    Stage("_costs", ("_gaps", "_rebalances"), costs),
-    Stage("_overlaps", ("_intervals",), overlaps),
-    Stage("rebalances", ("_rebalances", "_costs"), with_costs),
-    Stage("ownership", ("_intervals",), ownership),
-    Stage("ownership_faults", ("_overlaps", "_gaps"), faults),
-    Stage("member_sessions", ("_control", "_identities"), sessions),
-    Stage("commits", ("_once", "ends"), _commits),
-    Stage(
-        "group_health",
-        (
-            *("rebalances", "ownership", "ownership_faults", "member_sessions", "commits"),
-            "_horizons",
-        ),
-        health,
-    ),
-    Stage(
-        "advice",
-        (
-            *("nodes", "unread", "rebalances", "ownership_faults", "member_sessions", "commits"),
-            "_control",
-        ),
-        advice,
-    ),
-)
-
-
-def stages_for(names: Iterable[str]) -> tuple[Stage, ...]:
-    """The stages that some tables need."""
-    needed = set(names)
-    for stage in reversed(STAGES):
-        if stage.name in needed:
-            needed.update(stage.sources)
-    return tuple(stage for stage in STAGES if stage.name in needed)
+#: What is stored besides the tables, as several are made of it.
+REPLAY: Final = "_replay"
 
 
 def checkpoint(_name: str, rows: DataFrame) -> DataFrame:
     """Store a result in Spark's own memory."""
     return rows.localCheckpoint()
-
-
-def coalesced(rows: DataFrame) -> DataFrame:
-    """All rows in one partition if any shuffle would do the same, so that no step shuffles."""
-    return rows.coalesce(1) if is_quick(rows.sparkSession) else rows
 
 
 def make_tables(
@@ -153,12 +48,96 @@ def make_tables(
 
     `ends` has the known ends of partitions; see `commits.ENDS`.
     """
-    wanted = STAGES if names is None else stages_for(names)
-    results = {"bronze": coalesced(bronze), "ends": coalesced(ends)}
-    for stage in wanted:
-        made = stage.step(*(results[source] for source in stage.sources))
-        results[stage.name] = (
-            coalesced(materialize(stage.name, made)) if stage.is_materialized else made
-        )
-    tables = {stage.name for stage in wanted if stage.is_table}
-    return {name: result for name, result in results.items() if name in tables}
+    making = _Making(bronze, ends, materialize)
+    wanted = [table.name for table in TABLES] if names is None else list(names)
+    return {name: making.table(name) for name in wanted}
+
+
+class _Making:
+    """Tables in the making, each of which is made once, when it is needed."""
+
+    def __init__(self, bronze: DataFrame, ends: DataFrame, materialize: Materialize) -> None:
+        self._bronze = bronze
+        self._ends = _coalesced(ends)
+        self._materialize = materialize
+        self._made: dict[str, DataFrame] = {}
+
+    def table(self, name: str) -> DataFrame:
+        """A table."""
+        if name not in self._made:
+            rows = _STEPS[name](self)
+            self._made[name] = _coalesced(self._materialize(name, rows))
+        return self._made[name]
+
+    def output(self, name: str) -> DataFrame:
+        """What replaying tells, of one kind."""
+        return output(self.table(REPLAY), name)
+
+    @cached_property
+    def segments(self) -> list[Segment]:
+        """The files that were read."""
+        return survey(self._bronze)
+
+    @cached_property
+    def once(self) -> DataFrame:
+        """The lines that count."""
+        return each_once(_coalesced(self._bronze), self.segments)
+
+    @cached_property
+    def facts(self) -> Facts:
+        """What some lines say of nodes and topics."""
+        return facts(_coalesced(self._bronze), self.once, self.segments)
+
+    @property
+    def bronze(self) -> DataFrame:
+        """All lines."""
+        return self._bronze
+
+    @property
+    def ends(self) -> DataFrame:
+        """Known ends of partitions."""
+        return self._ends
+
+
+def _coalesced(rows: DataFrame) -> DataFrame:
+    """All rows in one partition if any shuffle would do the same, so that no step shuffles."""
+    return rows.coalesce(1) if is_quick(rows.sparkSession) else rows
+
+
+def _health(it: _Making) -> DataFrame:
+    return health(
+        it.output(REBALANCES.name),  # with the groups' horizons
+        it.output(OWNERSHIP.name),
+        it.output(FAULTS.name),
+        it.output(SESSIONS.name),
+        it.table("commits"),
+    )
+
+
+def _advice(it: _Making) -> DataFrame:
+    return advice(
+        it.table("nodes"),
+        it.table("unread"),
+        it.output(REBALANCES.name),
+        it.output(FAULTS.name),
+        it.output(SESSIONS.name),
+        it.table("commits"),
+        it.output("refusals"),
+    )
+
+
+def _replayed(name: str) -> Callable[[_Making], DataFrame]:
+    return lambda it: it.output(name).select(
+        *next(table.names for table in TABLES if table.name == name)
+    )
+
+
+_STEPS: Final[Mapping[str, Callable[[_Making], DataFrame]]] = {
+    REPLAY: lambda it: replayed(it.once, it.facts.deleted_ms),
+    "nodes": lambda it: nodes(it.segments, it.facts, it.output("clocks")),
+    "unread": lambda it: unread(it.bronze),
+    **{table.name: _replayed(table.name) for table in TABLES if table.name in OUTPUTS},
+    "commits": lambda it: commits(it.once.where(F.col("part") == COMMITS), it.ends),
+    "group_health": _health,
+    "advice": _advice,
+}

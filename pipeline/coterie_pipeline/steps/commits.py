@@ -7,12 +7,14 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from coterie_pipeline.session import is_quick
 from coterie_pipeline.tables import COMMITS
 
 __all__ = ["ENDS", "commits"]
 
 _HOUR_MS: Final = 3_600_000
 _MINUTE_MS: Final = 60_000
+_MOST: Final = 2**63 - 1
 _KEY: Final = ["group", "topic", "partition"]
 
 #: Known ends of partitions: the offset at which a partition ended at a time.
@@ -28,12 +30,22 @@ def commits(lines: DataFrame, ends: DataFrame) -> DataFrame:
 def _steps(lines: DataFrame) -> DataFrame:
     """Every commit of a partition, with the offset before it."""
     one = (
-        lines.select(
-            *("group", "node", "seq", "ts", "member", "generation"),
+        lines.select("group", "node", "seq", "ts", "member", "offsets_committed_offsets")
+        .transform(_by_group)
+        .select(
+            *("group", "node", "seq", "ts", "member"),
             F.explode("offsets_committed_offsets").alias("topic", "offsets"),
         )
-        .select("*", F.explode("offsets").alias("number", "offset"))
-        .withColumn("partition", F.col("number").cast("bigint"))
+        .select(
+            *("group", "node", "seq", "ts", "member", "topic"),
+            F.explode("offsets").alias("number", "offset"),
+        )
+        .select(
+            *("group", "node", "seq", "ts", "member", "topic", "offset"),
+            F.col("number").try_cast("bigint").alias("partition"),
+        )
+        # An earlier version may have taken lines with other names than numbers.
+        .where("partition is not null")
     )
     in_time = Window.partitionBy(*_KEY).orderBy("ts", "node", "seq")
     return one.withColumns(
@@ -42,6 +54,11 @@ def _steps(lines: DataFrame) -> DataFrame:
             "step": F.col("offset") - F.lag("offset").over(in_time),
         }
     )
+
+
+def _by_group(lines: DataFrame) -> DataFrame:
+    """A group's lines in one place, while there is one row for all partitions of a commit."""
+    return lines if is_quick(lines.sparkSession) else lines.repartition("group")
 
 
 def _by_hour(steps: DataFrame) -> DataFrame:
@@ -56,7 +73,8 @@ def _by_hour(steps: DataFrame) -> DataFrame:
             F.max("ts").alias("last_ms"),
             F.min_by("offset", order).alias("first_offset"),
             F.max_by("offset", order).alias("last_offset"),
-            F.coalesce(F.sum(F.greatest("step", F.lit(0))), F.lit(0)).alias("advanced"),
+            # Only offsets that no partition has add up to more than fits.
+            F.coalesce(F.try_sum(F.greatest("step", F.lit(0))), F.lit(_MOST)).alias("advanced"),
             F.sum(went_back.cast("bigint")).alias("went_back"),
             F.coalesce(F.max(F.when(went_back, -F.col("step"))), F.lit(0)).alias(
                 "deepest_regression"

@@ -8,6 +8,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from coterie_pipeline.session import is_quick
 from coterie_pipeline.tables import HEALTH
 
 __all__ = ["health"]
@@ -15,8 +16,9 @@ __all__ = ["health"]
 _HOUR_MS: Final = 3_600_000
 _KEY: Final = ["group", "hour_ms"]
 
-_COUNTS: Final = (
-    *("members", "partitions", "rebalances", "rebalancing_ms", "owned_partition_ms"),
+#: What is added up within an hour.
+_SUMS: Final = (
+    *("partitions", "rebalances", "rebalancing_ms", "owned_partition_ms"),
     *("stopped_partition_ms", "moved", "kept", "keepable", "overlaps", "possible_overlaps"),
     *("session_timeouts", "commits", "regressions"),
 )
@@ -28,32 +30,53 @@ def health(
     faults: DataFrame,
     sessions: DataFrame,
     commits: DataFrame,
-    horizons: DataFrame,
 ) -> DataFrame:
-    """The table, of the others."""
+    """The table, of the others; `rebalances` has the group's horizon as well."""
     parts = (
         _of_rebalances(rebalances),
-        _rebalancing(rebalances, horizons),
-        _in_force(rebalances, horizons),
+        _rebalancing(rebalances),
+        _in_force(rebalances),
         _owned(intervals),
         _stopped(faults),
         _overlapping(faults),
         _given_up(sessions),
-        _committed(commits),
+        commits.select(*_KEY, "commits", "regressions"),
     )
-    both = reduce(lambda left, right: left.join(right, _KEY, how="full_outer"), parts)
+    all_of_them = reduce(_and, parts).transform(_by_group)
+    by_cause = all_of_them.groupBy(*_KEY, "cause").agg(
+        *(F.try_sum(name).alias(name) for name in _SUMS), F.max("members").alias("members")
+    )
     owned, stopped = F.col("owned_partition_ms"), F.col("stopped_partition_ms")
     return (
-        both.withColumns({name: F.coalesce(name, F.lit(0)) for name in _COUNTS})
+        by_cause.groupBy(*_KEY)
+        .agg(
+            _causes().alias("by_cause"),
+            *(F.coalesce(F.try_sum(name), F.lit(0)).alias(name) for name in _SUMS),
+            F.coalesce(F.max("members"), F.lit(0)).alias("members"),
+        )
         .withColumns(
             {
-                "by_cause": F.coalesce("by_cause", F.create_map().cast("map<string, bigint>")),
                 "availability": F.when(owned + stopped > 0, owned / (owned + stopped)),
                 "stickiness": F.when(F.col("keepable") > 0, F.col("kept") / F.col("keepable")),
             }
         )
         .select(*HEALTH.names)
     )
+
+
+def _and(some: DataFrame, more: DataFrame) -> DataFrame:
+    return some.unionByName(more, allowMissingColumns=True)
+
+
+def _by_group(rows: DataFrame) -> DataFrame:
+    """All rows of a group in one place, where they are added up in two steps."""
+    return rows if is_quick(rows.sparkSession) else rows.repartition("group")
+
+
+def _causes() -> Column:
+    """How many rebalances each cause had, in the order of the causes."""
+    entry = F.when(F.col("rebalances").isNotNull(), F.struct("cause", "rebalances"))
+    return F.map_from_entries(F.array_sort(F.collect_list(entry)))
 
 
 def _hour(ms: str) -> Column:
@@ -74,34 +97,26 @@ def _by_hour(rows: DataFrame, *kept: str) -> DataFrame:
 
 
 def _of_rebalances(rebalances: DataFrame) -> DataFrame:
-    by_cause = (
-        rebalances.withColumn("hour_ms", _hour("started_ms"))
-        .groupBy(*_KEY, "cause")
-        .agg(
-            F.count("rebalance").alias("n"),
-            *(F.sum(name).alias(name) for name in ("moved", "kept", "keepable")),
-        )
-    )
-    entries = F.array_sort(F.collect_list(F.struct("cause", "n")))
-    return by_cause.groupBy(*_KEY).agg(
-        F.sum("n").alias("rebalances"),
-        F.map_from_entries(entries).alias("by_cause"),
-        *(F.sum(name).alias(name) for name in ("moved", "kept", "keepable")),
+    return rebalances.select(
+        "group",
+        _hour("started_ms").alias("hour_ms"),
+        *("cause", "moved", "kept", "keepable"),
+        F.lit(1).cast("bigint").alias("rebalances"),
     )
 
 
-def _rebalancing(rebalances: DataFrame, horizons: DataFrame) -> DataFrame:
+def _rebalancing(rebalances: DataFrame) -> DataFrame:
     """The time spent in rebalances; one that goes on counts, so that a stuck group shows."""
-    spans = rebalances.join(F.broadcast(horizons), "group", how="inner").select(
+    spans = rebalances.select(
         "group",
         F.col("started_ms").alias("from_ms"),
         F.coalesce("ended_ms", "horizon_ms").alias("to_ms"),
     )
-    return _by_hour(spans, "group").groupBy(*_KEY).agg(F.sum("share_ms").alias("rebalancing_ms"))
+    return _by_hour(spans, "group").withColumnRenamed("share_ms", "rebalancing_ms")
 
 
-def _in_force(rebalances: DataFrame, horizons: DataFrame) -> DataFrame:
-    """The number of members of the largest generation that was in force."""
+def _in_force(rebalances: DataFrame) -> DataFrame:
+    """The number of members of each generation while it was in force."""
     is_empty = F.col("outcome") == "emptied"
     since_ms = F.when(is_empty, F.col("ended_ms")).otherwise(F.col("joined_ms"))
     until_ms = F.lead("from_ms").over(Window.partitionBy("group").orderBy("rebalance"))
@@ -109,14 +124,9 @@ def _in_force(rebalances: DataFrame, horizons: DataFrame) -> DataFrame:
         rebalances.withColumn("from_ms", since_ms)
         .where("from_ms is not null")
         .withColumn("members", F.when(is_empty, 0).otherwise(F.coalesce("members", F.lit(0))))
-        .join(F.broadcast(horizons), "group", how="inner")
         .withColumn("to_ms", F.coalesce(until_ms, "horizon_ms"))
     )
-    return (
-        _by_hour(generations, "group", "members")
-        .groupBy(*_KEY)
-        .agg(F.max("members").alias("members"))
-    )
+    return _by_hour(generations, "group", "members").drop("share_ms")
 
 
 def _owned(intervals: DataFrame) -> DataFrame:
@@ -134,46 +144,31 @@ def _owned(intervals: DataFrame) -> DataFrame:
     )
     return (
         _by_hour(own, "group", "topic", "partition")
-        .groupBy(*_KEY)
-        .agg(
-            F.count_distinct("topic", "partition").alias("partitions"),
-            F.sum("share_ms").alias("owned_partition_ms"),
-        )
+        .groupBy("group", "topic", "partition", "hour_ms")
+        .agg(F.sum("share_ms").alias("owned_partition_ms"))
+        .select(*_KEY, "owned_partition_ms", F.lit(1).cast("bigint").alias("partitions"))
     )
 
 
 def _stopped(faults: DataFrame) -> DataFrame:
     """For how long partitions had no owner."""
-    return (
-        _by_hour(faults.where("fault = 'gap'"), "group")
-        .groupBy(*_KEY)
-        .agg(F.sum("share_ms").alias("stopped_partition_ms"))
-    )
+    gaps = _by_hour(faults.where("fault = 'gap'"), "group")
+    return gaps.withColumnRenamed("share_ms", "stopped_partition_ms")
 
 
 def _overlapping(faults: DataFrame) -> DataFrame:
     is_sure = F.col("sure_ms") > 0
-    return (
-        faults.where("fault = 'overlap'")
-        .withColumn("hour_ms", _hour("from_ms"))
-        .groupBy(*_KEY)
-        .agg(
-            F.sum(is_sure.cast("bigint")).alias("overlaps"),
-            F.sum((~is_sure).cast("bigint")).alias("possible_overlaps"),
-        )
+    return faults.where("fault = 'overlap'").select(
+        "group",
+        _hour("from_ms").alias("hour_ms"),
+        is_sure.cast("bigint").alias("overlaps"),
+        (~is_sure).cast("bigint").alias("possible_overlaps"),
     )
 
 
 def _given_up(sessions: DataFrame) -> DataFrame:
-    return (
-        sessions.where("ended = 'session_expired'")
-        .withColumn("hour_ms", _hour("ended_ms"))
-        .groupBy(*_KEY)
-        .agg(F.count("member").alias("session_timeouts"))
-    )
-
-
-def _committed(commits: DataFrame) -> DataFrame:
-    return commits.groupBy(*_KEY).agg(
-        F.sum("commits").alias("commits"), F.sum("regressions").alias("regressions")
+    return sessions.where("ended = 'session_expired'").select(
+        "group",
+        _hour("ended_ms").alias("hour_ms"),
+        F.lit(1).cast("bigint").alias("session_timeouts"),
     )

@@ -2,47 +2,105 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from coterie_pipeline.steps.lines import before, is_kind, of_entangled
-from coterie_pipeline.steps.parsing import CONTROL
-from coterie_pipeline.tables import NODES, UNREAD
+from coterie_pipeline.steps.lines import is_kind, of_entangled, readable
+from coterie_pipeline.steps.parsing import CONTROL, UNREAD
+from coterie_pipeline.steps.survey import Segment
+from coterie_pipeline.tables import NODES
+from coterie_pipeline.tables import UNREAD as UNREAD_LINES
 
-__all__ = ["nodes", "unread"]
+__all__ = ["Facts", "facts", "nodes", "unread"]
 
 #: How much of a line that can't be read is shown.
 _EXCERPT_CHARACTERS: Final = 120
 
+#: What is asked of Spark in one go: a row for each fact, with up to three numbers.
+_FACT: Final = "what STRING, name STRING, a BIGINT, b BIGINT, c BIGINT"
 
-def nodes(bronze: DataFrame, segments: DataFrame, once: DataFrame, ordered: DataFrame) -> DataFrame:
-    """The table `nodes`."""
-    entangled = of_entangled(bronze.where("why is null"), segments)
-    return (
-        once.groupBy("node")
-        .agg(
-            F.count("seq").alias("lines"),
-            F.min("ts").alias("first_ms"),
-            F.max("ts").alias("last_ms"),
-        )
-        .join(_copies(entangled), "node", how="left")
-        .join(_numbers(_ranges(bronze, segments, entangled)), "node", how="left")
-        .join(_starts(once), "node", how="left")
-        .join(_set_back(once), "node", how="left")
-        .join(_behind(ordered), "node", how="left")
-        .select(*(_or_zero(column.name, column.type) for column in NODES.columns))
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What control lines, and lines that need a closer look, say of nodes and topics."""
+
+    #: By node: how often it started, how often of these after a crash, and how far its clock
+    #: went back.
+    runs: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
+    #: By topic, when it was deleted, the earliest first.
+    deleted_ms: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    #: By node, ranges of the numbers of lines that can't be read or are in entangled files.
+    numbers: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
+    #: By node, of entangled files: lines that are repeated, and numbers with different lines.
+    copies: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    #: By node, of the lines of entangled files that count: how many, the earliest and the latest.
+    counted: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
+
+
+def facts(bronze: DataFrame, once: DataFrame, segments: Sequence[Segment]) -> Facts:
+    """Ask for all of them."""
+    asked = [_runs(once), _deletions(once)]
+    numbers = _unread(bronze).where("node is not null and seq is not null").select("node", "seq")
+    if any(each.is_entangled for each in segments):
+        entangled = of_entangled(readable(bronze), segments)
+        numbers = numbers.unionByName(entangled.select("node", "seq"))
+        asked += [_copies(entangled), _counted(of_entangled(once, segments))]
+    asked.append(_ranges(numbers))
+    rows = reduce(DataFrame.unionByName, asked).collect()
+    found: dict[str, dict[str, list[tuple[int, int, int]]]] = {}
+    for what, name, *values in rows:
+        found.setdefault(what, {}).setdefault(name, []).append(tuple(values))
+    return Facts(
+        {node: each[0] for node, each in found.get("runs", {}).items()},
+        {topic: sorted(ms for ms, _, _ in each) for topic, each in found.get("gone", {}).items()},
+        {node: [(a, b) for a, b, _ in each] for node, each in found.get("range", {}).items()},
+        {node: each[0][:2] for node, each in found.get("copies", {}).items()},
+        {node: each[0] for node, each in found.get("counted", {}).items()},
     )
 
 
-def _or_zero(name: str, type_: str) -> Column:
-    return F.coalesce(name, F.lit(0).cast(type_)).alias(name) if type_ == "BIGINT" else F.col(name)
+def _fact(rows: DataFrame, what: str, name: str, *numbers: str) -> DataFrame:
+    """Rows as facts."""
+    values = (*numbers, *("NULL",) * (3 - len(numbers)))
+    columns = (f"BIGINT({value}) AS {letter}" for value, letter in zip(values, "abc", strict=True))
+    return rows.selectExpr(f"'{what}' AS what", f"{name} AS name", *columns)
+
+
+def _runs(once: DataFrame) -> DataFrame:
+    before = Window.partitionBy("node").orderBy("seq").rowsBetween(Window.unboundedPreceding, -1)
+    so_far = before.rowsBetween(Window.unboundedPreceding, 0)
+    is_run = is_kind("node_started", "node_stopped")
+    former = F.last(F.when(is_run, F.col("kind")), ignorenulls=True).over(before)
+    runs = (
+        once.where(F.col("part") == CONTROL)
+        .select(
+            *("node", "kind"),
+            former.alias("former"),
+            (F.max("ts").over(so_far) - F.col("ts")).alias("back_ms"),
+        )
+        .groupBy("node")
+        .agg(
+            F.expr("count_if(kind = 'node_started') AS starts"),
+            F.expr("count_if(kind = 'node_started' AND former = 'node_started') AS crashes"),
+            F.max("back_ms").alias("back_ms"),
+        )
+    )
+    return _fact(runs, "runs", "node", "starts", "crashes", "back_ms")
+
+
+def _deletions(once: DataFrame) -> DataFrame:
+    control = once.where(F.col("part") == CONTROL)
+    deleted = control.where(is_kind("topic_changed") & (F.col("change") == "deleted"))
+    return _fact(deleted, "gone", "topic", "ts")
 
 
 def _copies(entangled: DataFrame) -> DataFrame:
-    """By node, how many lines were repeated, and how many numbers had different lines."""
-    return (
+    copies = (
         entangled.groupBy("node", "seq")
         .agg(F.count("digest").alias("copies"), F.count_distinct("digest").alias("texts"))
         .groupBy("node")
@@ -51,80 +109,83 @@ def _copies(entangled: DataFrame) -> DataFrame:
             F.sum(F.when(F.col("texts") > 1, 1).otherwise(0)).alias("conflicts"),
         )
     )
+    return _fact(copies, "copies", "node", "duplicates", "conflicts")
 
 
-def _ranges(bronze: DataFrame, segments: DataFrame, entangled: DataFrame) -> DataFrame:
-    """The numbers that are present, as ranges from `low` to `high`: whole files, and single lines.
-
-    Lines that can't be read are not missing.
-    """
-    unread = bronze.where("why is not null and node is not null and seq is not null")
-    lines = entangled.select("node", "seq").unionByName(unread.select("node", "seq"))
-    files = segments.where("not is_entangled").select("node", "low", "high")
-    return files.unionByName(
-        lines.select("node", F.col("seq").alias("low"), F.col("seq").alias("high"))
+def _counted(once: DataFrame) -> DataFrame:
+    counted = once.groupBy("node").agg(
+        F.count("seq").alias("lines"), F.min("ts").alias("first"), F.max("ts").alias("last")
     )
+    return _fact(counted, "counted", "node", "lines", "first", "last")
 
 
-def _numbers(ranges: DataFrame) -> DataFrame:
-    """By node, the first and last number, and how many are missing between them."""
-    before = (
-        Window.partitionBy("node").orderBy("low", "high").rowsBetween(Window.unboundedPreceding, -1)
+def _ranges(numbers: DataFrame) -> DataFrame:
+    """Numbers as ranges without holes."""
+    in_order = Window.partitionBy("node").orderBy("seq")
+    ranges = (
+        numbers.distinct()
+        .withColumn("start", F.col("seq") - F.row_number().over(in_order))
+        .groupBy("node", "start")
+        .agg(F.min("seq").alias("low"), F.max("seq").alias("high"))
     )
-    return (
-        ranges.withColumn("lost", F.col("low") - F.max("high").over(before) - 1)
-        .groupBy("node")
-        .agg(
-            F.min("low").alias("first_seq"),
-            F.max("high").alias("last_seq"),
-            F.sum(F.greatest("lost", F.lit(0))).alias("missing"),
-            F.sum(F.when(F.col("lost") > 0, 1).otherwise(0)).alias("gaps"),
+    return _fact(ranges, "range", "node", "low", "high")
+
+
+# -- the tables --------------------------------------------------------------------------------
+
+
+def nodes(segments: Sequence[Segment], found: Facts, clocks: DataFrame) -> DataFrame:
+    """The table `nodes`; `clocks` says how far clocks are behind each other."""
+    behind_ms: dict[str, int] = {}
+    for row in clocks.collect():
+        behind_ms[row.node] = max(behind_ms.get(row.node, 0), row.behind_ms)
+    rows = []
+    for node in sorted({each.node for each in segments}):
+        own = [each for each in segments if each.node == node]
+        first_seq, last_seq, missing, gaps = _holes(_numbers(own, found.numbers.get(node, ())))
+        times = [(each.lines, each.first_ms, each.last_ms) for each in _plain(own)]
+        times += [found.counted[node]] if node in found.counted else []
+        lines = sum(count for count, _, _ in times)
+        first_ms, last_ms = min(ms for _, ms, _ in times), max(ms for _, _, ms in times)
+        duplicates, conflicts = found.copies.get(node, (0, 0))
+        starts, crashes, back_ms = found.runs.get(node, (0, 0, 0))
+        rows.append(
+            (
+                *(node, lines, first_seq, last_seq, first_ms, last_ms, missing, gaps),
+                *(duplicates, conflicts, starts, crashes, back_ms, behind_ms.get(node, 0)),
+            )
         )
-    )
+    return clocks.sparkSession.createDataFrame(rows, NODES.ddl)
 
 
-def _starts(once: DataFrame) -> DataFrame:
-    """How often each node started, and how often it had not stopped before."""
-    former = F.lag("kind").over(Window.partitionBy("node").orderBy("seq"))
-    is_start = is_kind("node_started")
-    return (
-        once.where(is_kind("node_started", "node_stopped"))
-        .withColumn("is_crash", is_start & F.coalesce(former == "node_started", F.lit(False)))
-        .groupBy("node")
-        .agg(
-            F.sum(is_start.cast("bigint")).alias("starts"),
-            F.sum(F.col("is_crash").cast("bigint")).alias("crashes"),
-        )
-    )
+def _plain(segments: Iterable[Segment]) -> Iterator[Segment]:
+    return (each for each in segments if not each.is_entangled)
 
 
-def _set_back(once: DataFrame) -> DataFrame:
-    """How far each node's clock went back."""
-    so_far = Window.partitionBy("node").orderBy("seq").rowsBetween(Window.unboundedPreceding, 0)
-    return (
-        once.where(F.col("part") == CONTROL)
-        .withColumn("back_ms", F.max("ts").over(so_far) - F.col("ts"))
-        .groupBy("node")
-        .agg(F.max("back_ms").alias("clock_back_ms"))
-    )
+def _numbers(own: Iterable[Segment], others: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The numbers that are present, as ranges; lines that can't be read are not missing."""
+    return sorted([*((each.low, each.high) for each in _plain(own)), *others])
 
 
-def _behind(ordered: DataFrame) -> DataFrame:
-    """How far each node's clock is behind those from which it took over groups."""
-    by_node = F.struct("ts", "node")
-    return (
-        ordered.withColumn("latest", F.max(by_node).over(before()))
-        .where(F.col("latest.node") != F.col("node"))
-        .withColumn("behind_ms", F.greatest(F.col("latest.ts") - F.col("ts"), F.lit(0)))
-        .groupBy("node")
-        .agg(F.max("behind_ms").alias("clock_behind_ms"))
-    )
+def _holes(ranges: Sequence[tuple[int, int]]) -> tuple[int, int, int, int]:
+    """The first and the last number, how many are missing between them, and in how many places."""
+    first, highest = ranges[0]
+    missing, gaps = 0, 0
+    for low, high in ranges:
+        missing += max(low - highest - 1, 0)
+        gaps += low > highest + 1
+        highest = max(highest, high)
+    return first, highest, missing, gaps
 
 
 def unread(bronze: DataFrame) -> DataFrame:
     """The table `unread`."""
     return (
-        bronze.where("why is not null")
+        _unread(bronze)
         .withColumn("excerpt", F.substring("line", 1, _EXCERPT_CHARACTERS))
-        .select(*UNREAD.names)
+        .select(*UNREAD_LINES.names)
     )
+
+
+def _unread(bronze: DataFrame) -> DataFrame:
+    return bronze.where(F.col("part") == UNREAD)

@@ -1,35 +1,30 @@
 """Alerts: partitions with two owners, and groups that rebalance again and again.
 
-Pure functions of the control lines of groups.  An alert has a key that stays the same however often
-it is found, so that it is raised once.
+Pure functions of the rows that replaying a group gives.  An alert has a key that stays the same
+however often it is found, so that it is raised once.
 """
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from datetime import UTC, datetime
+from itertools import groupby
+from typing import Any, Final
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import to_arrow_schema
 
-from coterie_pipeline.steps import Materialize, checkpoint, coalesced
-from coterie_pipeline.steps.faults import overlaps
-from coterie_pipeline.steps.lines import each_once, in_order, segments
-from coterie_pipeline.steps.ownership import intervals
-from coterie_pipeline.steps.rebalances import numbered
-from coterie_pipeline.steps.statements import identities, statements
+from coterie_pipeline.replay import replay_group
+from coterie_pipeline.schema import struct_of
+from coterie_pipeline.steps.lines import each_once
+from coterie_pipeline.steps.replaying import LINE_COLUMNS, by_group, groups_of
+from coterie_pipeline.steps.survey import survey
 from coterie_pipeline.tables import Table, declared
 
 __all__ = ["ALERTS", "Storm", "alerts", "overlap_alerts", "storm_alerts"]
-
-#: The columns that alerts depend on: the fewer, the sooner Spark has a plan.
-_COLUMNS: Final = (
-    *("segment", "digest", "why", "node", "seq", "ts", "group", "kind", "generation"),
-    "fence",
-    *("from_state", "cause", "state", "took_ms", "total_ms", "assigned", "phase_joined_members"),
-    *("member", "instance", "host", "former_member", "former_host", "how", "silent_ms"),
-    "session_timeout_ms",
-)
 
 ALERTS: Final = Table(
     "alerts",
@@ -45,6 +40,9 @@ evidence | MAP<STRING, STRING> | the facts behind the sentence
 """),
 )
 
+Row = Mapping[str, Any]
+Alert = dict[str, Any]
+
 
 @dataclass(frozen=True, slots=True)
 class Storm:
@@ -54,102 +52,131 @@ class Storm:
     within_ms: int = 300_000
 
 
-def alerts(control: DataFrame, storm: Storm, materialize: Materialize = checkpoint) -> DataFrame:
+def alerts(control: DataFrame, storm: Storm) -> DataFrame:
     """All alerts about some groups, from their parsed control lines."""
-    lines_of_groups = coalesced(control).select(*_COLUMNS)
-    once = each_once(lines_of_groups, segments(lines_of_groups))
-    lines = materialize("_control", once.transform(in_order).transform(numbered))
-    return overlap_alerts(lines, materialize).unionByName(storm_alerts(lines, storm))
+    once = each_once(control, survey(control)).where("`group` != ''")
+    lines = by_group(once.select(*LINE_COLUMNS))
+    return lines.mapInArrow(_alerting(storm), ALERTS.ddl)
 
 
-def overlap_alerts(lines: DataFrame, materialize: Materialize = checkpoint) -> DataFrame:
+def _alerting(storm: Storm) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    schema = to_arrow_schema(struct_of(ALERTS.ddl))
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for group, lines in groups_of(batches, {}):
+            # An overlap that begins with the last line has lasted no time yet, and is one all the
+            # same.
+            rows = replay_group(group, lines, {}, lines.last_ms + 1)
+            found = list(_of_group(rows, storm))
+            if found:
+                yield pa.RecordBatch.from_pylist(found, schema=schema)
+
+    return run
+
+
+def _of_group(rows: Iterable[tuple[str, Row]], storm: Storm) -> Iterator[Alert]:
+    rebalances: list[Row] = []
+    overlaps: list[Row] = []
+    for name, row in rows:
+        if name == "rebalances":
+            rebalances.append({key: row[key] for key in ("group", "began_at", "cause")})
+        elif name == "ownership_faults" and row["fault"] == "overlap":
+            overlaps.append(row)
+    yield from overlap_alerts(overlaps)
+    yield from storm_alerts(rebalances, storm)
+
+
+# -- two owners --------------------------------------------------------------------------------
+
+
+def overlap_alerts(overlaps: Iterable[Row]) -> list[Alert]:
     """Partitions with two owners; those with the same two since one moment are one alert."""
-    known = identities(lines)
-    # An overlap that begins with the last line has lasted no time yet, and is one all the same.
-    horizons = lines.groupBy("group").agg((F.max("at") + 1).alias("horizon_ms"))
-    held = materialize("_intervals", intervals(lines, statements(lines, known), known, horizons))
-    numbers = F.array_join(F.array_sort(F.collect_set("partition")), ",")
-    by_topic = F.format_string("%s[%s]", "topic", "numbers")
-    pair = ("group", "kind", "from_ms", "holder", "next_holder", "cause", "began")
-    return (
-        overlaps(held)
-        .withColumn("kind", F.when(F.col("sure_ms") > 0, "overlap").otherwise("possible_overlap"))
-        .groupBy(*pair, "topic")
-        .agg(numbers.alias("numbers"))
-        .groupBy(*pair)
-        .agg(F.array_join(F.array_sort(F.collect_list(by_topic)), " ").alias("partitions"))
-        .select(
-            F.concat_ws("|", "kind", "group", "from_ms", "holder", "next_holder").alias("key"),
-            *("group", "kind"),
-            F.col("from_ms").alias("at_ms"),
-            _overlap_sentence().alias("sentence"),
-            _evidence("partitions", "holder", "next_holder", "cause", "began"),
-        )
+    together: dict[tuple[Any, ...], list[Row]] = {}
+    for row in overlaps:
+        kind = "overlap" if row["sure_ms"] > 0 else "possible_overlap"
+        pair = (row["group"], kind, *(row[name] for name in _PAIR))
+        together.setdefault(pair, []).append(row)
+    return [_overlap_alert(kind, rows) for (_, kind, *_), rows in together.items()]
+
+
+_PAIR: Final = ("from_ms", "holder", "next_holder", "cause", "began")
+
+
+def _overlap_alert(kind: str, rows: Sequence[Row]) -> Alert:
+    row = rows[0]
+    partitions = _partitions(rows)
+    evidence = {"partitions": partitions, **{name: row[name] for name in _EVIDENCE}}
+    return {
+        "key": "|".join((kind, *(str(row[name]) for name in _KEY))),
+        "group": row["group"],
+        "kind": kind,
+        "at_ms": row["from_ms"],
+        "sentence": f"{_moment(row['from_ms'])}: {row['group']}: {_what_happened(**evidence)}",
+        "evidence": list(evidence.items()),
+    }
+
+
+_KEY: Final = ("group", "from_ms", "holder", "next_holder")
+_EVIDENCE: Final = ("holder", "next_holder", "cause", "began")
+
+
+def _partitions(rows: Iterable[Row]) -> str:
+    numbers: dict[str, set[int]] = {}
+    for row in rows:
+        numbers.setdefault(row["topic"], set()).add(row["partition"])
+    return " ".join(
+        f"{topic}[{','.join(map(str, sorted(own)))}]" for topic, own in sorted(numbers.items())
     )
 
 
-def _overlap_sentence() -> Column:
-    first, second, cause = F.col("holder"), F.col("next_holder"), F.col("cause")
-    what = (_moment("from_ms"), "group", "partitions")
-    return (
-        F.when(
-            cause == "assigned_twice",
-            F.format_string("%s: %s: %s given to both %s and %s.", *what, first, second),
-        )
-        .when(
-            cause == "claimed_twice",
-            F.format_string("%s: %s: %s claimed by both %s and %s.", *what, first, second),
-        )
-        .when(
-            cause == "taken_while_held",
-            F.format_string("%s: %s: %s given to %s before %s had let go.", *what, second, first),
-        )
-        .otherwise(
-            F.format_string(
-                "%s: %s: %s went to %s, and %s may work on: its membership ended (%s), and it "
-                "need not know that yet.",
-                *(*what, second, first, "began"),
+def _what_happened(partitions: str, holder: str, next_holder: str, cause: str, began: str) -> str:
+    match cause:
+        case "assigned_twice":
+            return f"{partitions} given to both {holder} and {next_holder}."
+        case "claimed_twice":
+            return f"{partitions} claimed by both {holder} and {next_holder}."
+        case "taken_while_held":
+            return f"{partitions} given to {next_holder} before {holder} had let go."
+        case _:
+            return (
+                f"{partitions} went to {next_holder}, and {holder} may work on: its membership "
+                f"ended ({began}), and it need not know that yet."
             )
-        )
-    )
 
 
-def storm_alerts(lines: DataFrame, storm: Storm) -> DataFrame:
-    """Storms of rebalances: one alert at the beginning of each.
+# -- storms ------------------------------------------------------------------------------------
+
+
+def storm_alerts(rebalances: Iterable[Row], storm: Storm) -> Iterator[Alert]:
+    """Storms of the rebalances of one group: one alert at the beginning of each.
 
     A storm is over when there has been none for as long as the time that rebalances are counted in.
     """
-    by_time = Window.partitionBy("group").orderBy("at_ms")
-    within = by_time.rangeBetween(1 - storm.within_ms, 0)
-    before = by_time.rangeBetween(-storm.within_ms, -1)
-    was_storm = F.coalesce(F.max("is_storm").over(before), F.lit(False))
-    causes = F.array_join(F.array_sort(F.collect_set("cause").over(within)), ", ")
-    return (
-        lines.where("rebalance > 0")
-        .groupBy("group", "rebalance")
-        .agg(F.min("at").alias("at_ms"), F.max("cause").alias("cause"))
-        .withColumns({"count": F.count("rebalance").over(within), "causes": causes})
-        .withColumn("is_storm", F.col("count") >= storm.rebalances)
-        .withColumn("begins", F.col("is_storm") & ~was_storm)
-        .where("begins")
-        .withColumn("kind", F.lit("rebalance_storm"))
-        .select(
-            F.concat_ws("|", "kind", "group", "at_ms").alias("key"),
-            *("group", "kind", "at_ms"),
-            F.format_string(
-                f"%s: %s: rebalanced %d times within {storm.within_ms / 1000:g} s (%s).",
-                *(_moment("at_ms"), "group", "count", "causes"),
-            ).alias("sentence"),
-            _evidence("count", "causes"),
-        )
-        .dropDuplicates(["key"])
-    )
+    within: deque[Row] = deque()
+    stormy_ms: int | None = None
+    for at_ms, of_moment in groupby(rebalances, key=lambda row: int(row["began_at"])):
+        within.extend(of_moment)
+        while within[0]["began_at"] <= at_ms - storm.within_ms:
+            within.popleft()
+        if len(within) >= storm.rebalances:
+            if stormy_ms is None or at_ms - stormy_ms > storm.within_ms:
+                yield _storm_alert(at_ms, within, storm)
+            stormy_ms = at_ms
 
 
-def _moment(column: str) -> Column:
-    return F.date_format(F.timestamp_millis(column), "yyyy-MM-dd HH:mm:ss.SSS 'UTC'")
+def _storm_alert(at_ms: int, within: Sequence[Row], storm: Storm) -> Alert:
+    group = within[0]["group"]
+    causes = ", ".join(sorted({row["cause"] for row in within}))
+    times = f"rebalanced {len(within)} times within {storm.within_ms / 1000:g} s"
+    return {
+        "key": f"rebalance_storm|{group}|{at_ms}",
+        "group": group,
+        "kind": "rebalance_storm",
+        "at_ms": at_ms,
+        "sentence": f"{_moment(at_ms)}: {group}: {times} ({causes}).",
+        "evidence": [("count", str(len(within))), ("causes", causes)],
+    }
 
 
-def _evidence(*names: str) -> Column:
-    pairs = [each for name in names for each in (F.lit(name), F.col(name).cast("string"))]
-    return F.create_map(*pairs).alias("evidence")
+def _moment(ms: int) -> str:
+    return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S}.{ms % 1000:03} UTC"

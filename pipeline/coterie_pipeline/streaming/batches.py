@@ -8,11 +8,11 @@ from typing import Final
 from pyspark.sql import DataFrame, Observation, Row, SparkSession
 from pyspark.sql import functions as F
 
+from coterie_pipeline.files import Files
 from coterie_pipeline.session import quick_session
 from coterie_pipeline.steps.parsing import CONTROL, parse
 from coterie_pipeline.streaming.alerts import ALERTS, Storm, alerts
 from coterie_pipeline.streaming.pieces import Pieces, piece_name
-from coterie_pipeline.warehouse import Files
 
 __all__ = ["AlertLog", "Batches", "Stopping"]
 
@@ -107,6 +107,7 @@ class Batches:
             self._is_stopping = True
 
     def _take(self, raw: DataFrame, piece: str) -> None:
+        raw = raw.persist()  # parsing reads it twice
         seen = Observation()
         is_about_group = (F.col("part") == CONTROL) & (F.col("group") != "")
         bronze = raw.transform(parse).observe(
@@ -114,7 +115,10 @@ class Batches:
             F.count(F.lit(1)).alias("lines"),
             F.collect_set(F.when(is_about_group, F.col("group"))).alias("groups"),
         )
-        self._pieces.add(piece, bronze)
+        try:
+            self._pieces.add(piece, bronze)
+        finally:
+            raw.unpersist()
         self.lines += seen.get["lines"]
         groups = seen.get["groups"]
         if groups:

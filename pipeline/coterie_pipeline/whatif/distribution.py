@@ -13,7 +13,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from coterie_pipeline.steps.lines import each_once, segments
+from coterie_pipeline.steps.lines import each_once
+from coterie_pipeline.steps.survey import survey
 from coterie_pipeline.tables import Table
 from coterie_pipeline.whatif.plan import Plan
 from coterie_pipeline.whatif.table import AS_RECORDED, BASELINE, RUNS, WHAT_IF
@@ -57,7 +58,7 @@ def histories(
     Groups that are named have a row even if no line is about them.
     """
     bronze = bronze.where(F.col("line").isNotNull())
-    readable = each_once(bronze, segments(bronze))
+    readable = each_once(bronze, survey(bronze))
     about = readable.where(F.col("kind").isin(*_KINDS))
     if groups:
         about = about.where(F.col("group").isin(*groups))

@@ -141,6 +141,13 @@ class Settings(AccessSettings):
         pattern="[A-Za-z0-9._*, -]*",
     )
 
+    http_max_watchers: int = declare_number(
+        1000,
+        "How many clients may watch who owns what over HTTP at the same time.",
+        unit="watchers",
+        at_least=0,
+        at_most=100_000,
+    )
     http_allow_insecure: bool = declare(
         default=False,
         help="Whether HTTP may be answered at an address that other machines reach without TLS, "

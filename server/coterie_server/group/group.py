@@ -25,13 +25,14 @@ if TYPE_CHECKING:
 __all__ = [
     "CONSUMER",
     "GENERATIONS_SKIPPED",
+    "RENEWAL_BITS",
     "Group",
     "has_changed",
 ]
 
 #: A token is the generation, and in the lower bits the renewals within it: more than could ever
 #: be asked for.
-_RENEWAL_BITS = 32
+RENEWAL_BITS: Final = 32
 
 #: More generations than a store can have lost, whatever became of it: a group would have to
 #: rebalance every second for eleven days.
@@ -110,7 +111,7 @@ class Group:
         It is higher than the token of any former owner: a partition changes hands with the
         generation, or when a member is let go on within it, which counts as a renewal.
         """
-        return (self.row.generation << _RENEWAL_BITS) + self.row.renewals
+        return (self.row.generation << RENEWAL_BITS) + self.row.renewals
 
     @property
     def all_joined(self) -> bool:
@@ -173,7 +174,7 @@ class Group:
         If the database has begun another timeline since the last one, later ones may be lost, and
         their members still at work: none of their numbers may come again.
         """
-        highest = (self.token >> _RENEWAL_BITS) + self._skipped(timeline)
+        highest = (self.token >> RENEWAL_BITS) + self._skipped(timeline)
         self.row = replace(self.row, generation=highest + 1, renewals=0, timeline=timeline)
 
     def renew(self, timeline: int) -> None:
@@ -182,7 +183,7 @@ class Group:
         As with a generation, the row is stored before the member is told, and what may be lost
         does not come again: a renewal can skip generations, too.
         """
-        renewals = self.row.renewals + (self._skipped(timeline) << _RENEWAL_BITS) + 1
+        renewals = self.row.renewals + (self._skipped(timeline) << RENEWAL_BITS) + 1
         self.row = replace(self.row, renewals=renewals, timeline=timeline)
 
     def _skipped(self, timeline: int) -> int:

@@ -22,6 +22,7 @@ from coterie_protocol.exceptions import ProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from collections.abc import Set as AbstractSet
 
     from coterie_protocol.journal import Partitions
     from coterie_server.group.member import Member
@@ -69,10 +70,15 @@ class Review:
 class Ledger:
     """The holdings of one group."""
 
-    __slots__ = ("_former", "_owned", "_rivals", "holdings")
+    __slots__ = ("_former", "_owned", "_rivals", "holdings", "tokens", "told")
 
     def __init__(self) -> None:
         self.holdings: dict[Partition, Holding] = {}
+        #: The members that have asked for this assignment, and so know what they own.
+        self.told: set[str] = set()
+        #: The fencing tokens with which partitions were taken over, of members that tell of
+        #: themselves (`coterie_protocol.member_data`).
+        self.tokens: dict[Partition, int] = {}
         #: Who had a partition last that is on its way: its owner went, or was to give it up first.
         self._former: dict[Partition, str] = {}
         #: Who else was given a partition at the same time, which no sound leader does.
@@ -84,6 +90,31 @@ class Ledger:
     def owned_by(self, member_id: str) -> frozenset[Partition]:
         """What a member was given last and no other one since."""
         return frozenset(self._by_owner().get(member_id, ()))
+
+    def on_their_way(self) -> frozenset[Partition]:
+        """What has no owner until the members have joined once more."""
+        return frozenset(self._former)
+
+    def tell(self, member_id: str) -> None:
+        """Note that a member is told what it was assigned."""
+        self.told.add(member_id)
+
+    def note_tokens(
+        self,
+        member_id: str,
+        token: int,
+        kept: AbstractSet[Partition],
+        told: Mapping[Partition, int],
+    ) -> None:
+        """Note the token with which a member takes over what it has not kept from before.
+
+        With what token it owns what it kept, it has told, unless that is known already.
+        """
+        for partition in self.owned_by(member_id):
+            if partition not in kept:
+                self.tokens[partition] = token
+            elif partition in told:
+                self.tokens.setdefault(partition, min(told[partition], token))
 
     def _by_owner(self) -> dict[str, set[Partition]]:
         if self._owned is None:
@@ -105,6 +136,7 @@ class Ledger:
         for partition, member_id in self._former.items():
             if member_id == old_id:
                 self._former[partition] = new_id
+        self.told.discard(old_id)
         owned = self._by_owner()
         if old_id in owned:
             owned[new_id] = owned.pop(old_id)
@@ -120,6 +152,9 @@ class Ledger:
         """Take away all that a member holds, as it is gone; answer what that was."""
         by_owner = self._by_owner()
         owned = frozenset(by_owner.pop(member_id, ()))
+        self.told.discard(member_id)
+        for partition in owned:
+            self.tokens.pop(partition, None)
         passed_on = set()
         for partition, rivals in self._rivals.items():
             rivals[:] = [rival for rival in rivals if rival.member_id != member_id]
@@ -137,6 +172,8 @@ class Ledger:
         self.holdings.clear()
         self._former.clear()
         self._rivals.clear()
+        self.told.clear()
+        self.tokens.clear()
         self._owned = None
 
     def recover(self, members: Iterable[Member], generation: int, now_ms: int) -> None:
@@ -148,6 +185,7 @@ class Ledger:
                 return
             given[member] = flatten(assignment.assigned_partitions)
         self._place(given.items(), generation, now_ms)
+        self.told = {member.id for member in given}
 
     def review(
         self,
@@ -181,7 +219,13 @@ class Ledger:
         """Enter a reviewed assignment."""
         given = review.given or {}
         last = self._last_owners()
+        self.told.clear()
         self._place([(members[m], parts) for m, parts in given.items()], generation, now_ms)
+        self.tokens = {
+            partition: token
+            for partition, token in self.tokens.items()
+            if partition in self.holdings and self.holdings[partition].generation < generation
+        }
         # What is left out for good is not on its way.
         self._former = {
             partition: member_id

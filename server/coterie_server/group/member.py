@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from coterie_protocol.consumer import Subscription, decode_subscription, flatten
 from coterie_protocol.exceptions import ProtocolError
+from coterie_protocol.member_data import MemberData, split_member_data
 from coterie_protocol.schema import replaced
 from coterie_server.group.records import SupportedProtocol
 
@@ -44,6 +45,8 @@ class Member:
     last_seen_ms: int = 0
     #: Why it says that it joined (KIP-800).
     reason: str = ""
+    #: What it tells of itself, and the user data behind which it does.
+    _told: tuple[bytes | None, MemberData | None] = field(default=(None, None), repr=False)
     _parsed: dict[bytes, Subscription | None] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -117,6 +120,14 @@ class Member:
         if data not in self._parsed:
             self._parsed = {data: _parse(data)}
         return self._parsed[data]
+
+    def data(self, protocol: str | None) -> MemberData | None:
+        """What it tells of itself beside its subscription, if it does."""
+        subscription = self.subscription(protocol)
+        user_data = None if subscription is None else subscription.user_data
+        if user_data is not self._told[0]:
+            self._told = user_data, split_member_data(user_data)[1]
+        return self._told[1]
 
 
 def protocols_of(message: JoinGroupRequest) -> tuple[SupportedProtocol, ...]:

@@ -24,6 +24,7 @@ from coterie_server.group.phases import OngoingRebalance
 from coterie_server.group.rebalance import prepare
 from coterie_server.group.records import END_OF_TIME_MS, FloorRow, GroupRow
 from coterie_server.group.states import GroupState
+from coterie_server.group.tokens import recover_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -114,6 +115,7 @@ def _resume(step: Step, group: Group) -> None:
     _await_members(step, group)
     if group.row.protocol_type == CONSUMER:
         group.ledger.recover(group.members.values(), group.row.assigned_in, step.now_ms)
+        recover_tokens(group)
     if group.state in (GroupState.PREPARING, GroupState.COMPLETING):
         group.rebalance = OngoingRebalance(group.row.cause, step.now_ms, step.now_ms)
     if group.state is GroupState.PREPARING:

@@ -14,6 +14,7 @@ from coterie_server.group.ledger import Review, by_topic
 from coterie_server.group.rebalance import save_members
 from coterie_server.group.states import GroupState
 from coterie_server.group.step import check_generation
+from coterie_server.group.tokens import note_tokens
 from coterie_server.group.topic_changes import settle_topics
 from coterie_server.group.warmth import Plan, plan_of
 
@@ -50,7 +51,7 @@ def sync(step: Step, request: Request) -> None:
     if not group.pending_syncs:
         step.cancel(group, "sync")
     if group.state is GroupState.STABLE:
-        step.reply(request, replies.sync_answer(group, member, request))
+        _tell(step, group, member, request)
         return
     if member.sync is not None:
         step.reply(member.sync, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
@@ -145,9 +146,16 @@ def _give(group: Group, member: Member, review: Review) -> None:
 
 def _answer(step: Step, group: Group, member: Member) -> None:
     if member.sync is not None:
-        step.reply(member.sync, replies.sync_answer(group, member, member.sync))
+        _tell(step, group, member, member.sync)
         member.sync = None
         step.keep_alive(group, member)
+
+
+def _tell(step: Step, group: Group, member: Member, request: Request) -> None:
+    step.reply(request, replies.sync_answer(group, member, request))
+    group.ledger.tell(member.id)
+    if request.message.wants_token:
+        note_tokens(group, member)
 
 
 def _note_completed(step: Step, group: Group, review: Review, plan: Plan | None) -> None:

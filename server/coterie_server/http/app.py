@@ -40,6 +40,7 @@ from coterie_server.http.groups import (
 )
 from coterie_server.http.node_view import NodeView
 from coterie_server.http.others import ASKED_BY, Answer, NodeSilentError, OtherNodes
+from coterie_server.http.owners import WATCHERS_MAX, OwnerPages
 from coterie_server.http.tokens import MAY_READ, Tokens, require_token
 from coterie_server.metrics import Metrics
 from coterie_server.metrics.merged import merge
@@ -55,9 +56,11 @@ def create_app(
     hosts: AllowedHosts | None = None,
     others: OtherNodes | None = None,
     tokens: Tokens | None = None,
+    watchers_max: int = WATCHERS_MAX,
 ) -> web.Application:
     """The pages of a node, for clients that ask for it by an allowed name, with their tokens."""
     pages = _Pages(node, backfill, metrics, others or OtherNodes())
+    owners = pages.owner_pages(watchers_max)
     app = web.Application(
         middlewares=[
             errors_as_json,
@@ -73,9 +76,12 @@ def create_app(
             web.get("/v1/nodes", pages.nodes),
             web.get("/v1/groups", pages.groups),
             web.get("/v1/groups/{group}", pages.group),
+            web.get("/v1/groups/{group}/owners", owners.owners),
+            web.get("/v1/groups/{group}/owners/watch", owners.watch, allow_head=False),
             web.post("/v1/groups/{group}/rebalance", pages.force_rebalance),
         ]
     )
+    app.on_shutdown.append(owners.close)
     _refuse_deep_paths(app.router)
     return app
 
@@ -111,6 +117,12 @@ class _Pages:
         #: An answer is made in short pieces, so that members are served in between; many answers at
         #: once would make many pieces before a member's turn comes.
         self._one_at_a_time = asyncio.Lock()
+
+    def owner_pages(self, watchers_max: int) -> OwnerPages:
+        """The pages that say who owns what."""
+        return OwnerPages(
+            self._node, self._others, self._from_its_node, self._one_at_a_time, watchers_max
+        )
 
     async def health(self, _request: web.Request) -> web.Response:
         """Answer as long as the event loop runs."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, Self
@@ -17,6 +17,7 @@ from coterie_server.group.warmth import Allowance, Plan, lags_of, orders_of, pla
 from coterie_server.turns import Piece, each
 
 if TYPE_CHECKING:
+    from coterie_protocol.member_data import MemberData
     from coterie_server.group import Group
     from coterie_server.group.ledger import Partition
     from coterie_server.group.member import Member
@@ -47,6 +48,9 @@ class MemberView:
     #: When its session ended and when its place is given up, if it is static and away.
     away_since_ms: int | None
     away_until_ms: int | None
+    #: What it tells of itself; None and nothing if it does not.
+    address: str | None
+    labels: Mapping[str, str]
     #: What it was assigned last; None if the coordinator can't read that.
     owned: Partitions | None
     #: Of which partitions it is to keep a copy, of which it makes one to work on them, and how far
@@ -118,21 +122,24 @@ class GroupView:
 
 @dataclass(slots=True)
 class _Warm:
-    """What members of a group that keep state have reported and were told."""
+    """What members say beside their subscriptions, and what those that keep state were told."""
 
     plan: Plan
     lags: dict[str, Lags | None]
     #: The members that were told anything.
     told: set[str]
+    #: What members tell of themselves.
+    data: dict[str, MemberData | None]
 
 
 def _warm(group: Group, members: list[Member], piece: Piece) -> Making[_Warm]:
-    found, allowance = _Warm(Plan({}, {}, {}), {}, set()), Allowance(_WARM_BYTES)
+    found, allowance = _Warm(Plan({}, {}, {}), {}, set(), {}), Allowance(_WARM_BYTES)
     if group.row.protocol_type != CONSUMER:
         return found
     protocol = group.row.protocol_name
     orders = {}
     for member in members:
+        found.data[member.id] = member.data(protocol)
         found.lags[member.id] = lags_of(member, protocol, allowance)
         told = orders_of(member, protocol, allowance)
         if told is not None:
@@ -150,6 +157,7 @@ def _member(
     member: Member,
 ) -> MemberView:
     plan, is_told = warm.plan, member.id in warm.told
+    data = warm.data.get(member.id)
     return MemberView(
         member=member.id,
         instance=member.instance_id,
@@ -161,6 +169,8 @@ def _member(
         parked=member.is_waiting,
         away_since_ms=member.row.away_since_ms if member.is_away else None,
         away_until_ms=date_of(member.alive_until_ms) if member.is_away else None,
+        address=None if data is None else data.address,
+        labels={} if data is None else data.labels,
         owned=owned[member.id],
         standbys=plan.standbys.get(member.id, {}) if is_told else None,
         warming=plan.warming.get(member.id, {}) if is_told else None,

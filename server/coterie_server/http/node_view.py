@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coterie_server.group import Refusal
+from coterie_server.group.owners import Ownerships, ownerships_of
 from coterie_server.http.group_view import GroupView
 from coterie_server.http.groups import finish
 from coterie_server.metrics import NodeSnapshot, count_groups
 from coterie_server.serving import NodeNote
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from coterie_server.group import Group
     from coterie_server.journal import JournalWriter
@@ -118,6 +119,33 @@ class NodeView:
         if node is None or group is None:
             return None
         return await finish(GroupView.of(group, node.phase_deadline(group), node.date_of))
+
+    async def ownerships(self, group_id: str) -> Ownerships | None:
+        """Who owns what in a group, durably.
+
+        None if there is no such group; raises `Refusal` if that can't be told.
+        """
+        node = self._node
+        group = node.group(group_id) if node else None
+        if node is None or group is None:
+            return None
+        found = await finish(ownerships_of(group, node.topics))
+        if not await node.group_shard(group_id).until_durable():
+            raise Refusal("not_available", "The group can't be told of just now; ask again.")
+        if found is None:
+            why = "the node can't read what its members tell each other"
+            raise Refusal("unreadable", f"Who owns what in {group_id!r} is not known: {why}.")
+        return found
+
+    @property
+    def topics(self) -> Mapping[str, int]:
+        """How many partitions each topic has."""
+        return self._node.topics if self._node else {}
+
+    @property
+    def watched(self) -> dict[str, Callable[[], None]]:
+        """Who is told of what may have become of a group, by its name."""
+        return self._node.watched if self._node else {}
 
     async def force_rebalance(self, group_id: str) -> GroupView:
         """Start a rebalance and return the group once that is durable; may raise `Refusal`."""

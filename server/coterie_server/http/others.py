@@ -32,8 +32,10 @@ ASKED_BY: Final = "Coterie-Asked-By"
 _PATIENCE: Final = aiohttp.ClientTimeout(total=5.0)
 #: How long it may leave a list unfinished.
 _PATIENCE_WITH_LISTS: Final = aiohttp.ClientTimeout(total=None, connect=5.0, sock_read=5.0)
+#: How long it may tell a watcher nothing, not even that it is there.
+_PATIENCE_WITH_WATCHES: Final = aiohttp.ClientTimeout(total=None, connect=5.0, sock_read=20.0)
 #: What of a request is passed on.
-_PASSED_ON: Final = ("Accept",)
+_PASSED_ON: Final = ("Accept", "Last-Event-ID")
 
 
 class NodeSilentError(CoterieError):
@@ -105,6 +107,15 @@ class OtherNodes:
             raise NodeSilentError(f"Node {node.node_id} answers {response.status}.")
         return response
 
+    async def watch(
+        self, node: NodeNote, request: web.Request, asker: int
+    ) -> aiohttp.ClientResponse:
+        """Have a node begin an answer without end, or refuse it; the caller closes it."""
+        try:
+            return await self._opened(node, request, asker, _PATIENCE_WITH_WATCHES)
+        except (OSError, TimeoutError, aiohttp.ClientError) as error:
+            raise _silent(node, error) from error
+
     def _opened(
         self, node: NodeNote, request: web.Request, asker: int, patience: aiohttp.ClientTimeout
     ) -> aiohttp.client._RequestContextManager:
@@ -129,10 +140,9 @@ class OtherNodes:
         certificate = node.http_certificate
         found = self._sessions.get(certificate)
         if found is None:
-            connector = None
-            if certificate:
-                expected = aiohttp.Fingerprint(bytes.fromhex(certificate))
-                connector = aiohttp.TCPConnector(ssl=expected)
+            expected = aiohttp.Fingerprint(bytes.fromhex(certificate)) if certificate else True
+            # Watchers are bounded where they come in, and each may have one to another node.
+            connector = aiohttp.TCPConnector(ssl=expected, limit=0)
             found = self._sessions[certificate] = aiohttp.ClientSession(connector=connector)
         return found
 

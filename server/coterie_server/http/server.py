@@ -260,6 +260,10 @@ class BoundedConnection(asyncio.Protocol):
         """Whether it has a request, or an answer that its client is still to read."""
         return self.is_answering or self._unread is not None
 
+    def stay(self) -> None:
+        """Be counted no longer: its answer has no end, and is bounded elsewhere."""
+        self._limit.forget(self)
+
     def drop(self) -> None:
         """Close it, and give up its place at once."""
         if self._transport is not None:

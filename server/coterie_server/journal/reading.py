@@ -42,8 +42,7 @@ def read_journal(where: Path | Iterable[Path]) -> Iterator[Line | BadLine]:
 
 
 def _read(path: Path) -> Iterator[Line | BadLine]:
-    # What is not UTF-8 is not a line either, and is reported as a bad one.
-    with path.open(encoding="utf-8", errors="replace", newline="\n") as texts:
+    with path.open("rb") as texts:
         yield from read_lines(texts, str(path))
 
 

@@ -73,6 +73,8 @@ class NodeContext:
     is_shared: bool = False
     #: Told of events, with their dates.
     observe: Callable[[int, Event], None] = _ignore
+    #: Told that something may have become of a group that is watched, once that is durable.
+    watched: dict[str, Callable[[], None]] = field(default_factory=dict)
     #: Told when a shard has something to do next, if that may be earlier than it was.
     arm: Callable[[int], None] = _ignore
     #: Does what concerns very many groups or members.

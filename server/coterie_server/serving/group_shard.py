@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Final, final
 
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import GroupRecovered
-from coterie_protocol.messages import OffsetCommitRequest
+from coterie_protocol.messages import (
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    OffsetCommitRequest,
+    SyncGroupRequest,
+)
 from coterie_server.group import END_OF_TIME_MS, GroupCoordinator, Record
 from coterie_server.serving.context import NodeContext, PendingRequest
 from coterie_server.serving.shard import ServedShard
@@ -23,6 +28,7 @@ if TYPE_CHECKING:
     from coterie_protocol.journal import Event
     from coterie_protocol.messages import HeartbeatRequest, HeartbeatResponse
     from coterie_server.serving.durable_queue import DurableQueue
+    from coterie_server.step import Outcome
     from coterie_server.storage import Fence, KeptRecord, Lease
     from coterie_server.turns import Making, Turns
 
@@ -30,6 +36,9 @@ __all__ = ["GroupShard", "fire_due", "tell_of_topics"]
 
 #: How many groups are looked at in one turn of the event loop, in whole shards.
 _GROUPS_AT_ONCE: Final = 2000
+
+#: By these, partitions change hands.
+_MOVING: Final = frozenset({JoinGroupRequest, SyncGroupRequest, LeaveGroupRequest})
 
 _NOT_NOW: Final = "The group can't be served just now; try again."
 
@@ -69,6 +78,7 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
     ) -> None:
         super().__init__(shard, context)
         self._make = make
+        self._watched = context.watched
         #: Whether rows may be missing in the store.
         self._is_lossy = is_lossy
         self._know_topics = know_topics
@@ -167,6 +177,9 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
         elif self.core is not None:
             self._open[request] = request
             self.run(self.core.handle, request)
+            if self._watched and self._queue is not None and type(request.message) in _MOVING:
+                # A member that joins may let go of what it had, and is answered only later.
+                self._queue.when_durable(self._tell_watchers, request)
 
     def _may_be_overtaken(self, request: PendingRequest) -> bool:
         """Whether a commit may be older than one that another node has taken.
@@ -177,6 +190,20 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
         message = request.message
         is_numbered = type(message) is OffsetCommitRequest and message.sequence >= 0
         return is_numbered and request.connected_ms <= self._back_since_ms
+
+    def _tell_watchers(self, request: PendingRequest) -> None:
+        self._tell_watcher(request.message.group_id)
+
+    def _tell_watcher(self, group_id: str | None) -> None:
+        told = self._watched.get(group_id or "")
+        if told is not None:
+            told()
+
+    def _send(self, outcome: Outcome[Record], date_ms: int) -> None:
+        super()._send(outcome, date_ms)
+        if self._watched:
+            for event in outcome.events:
+                self._tell_watcher(getattr(event, "group", None))
 
     def _put(self, queue: DurableQueue, records: list[Record]) -> None:
         queue.put(self._bundles.pack(records))

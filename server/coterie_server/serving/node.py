@@ -113,7 +113,7 @@ class Node:
             observe=observe,
             arm=self._alarm.arm,
         )
-        self._has_joined = False
+        self._has_joined, self.watched = False, self._context.watched
 
     # -- life ----------------------------------------------------------------------------------
 

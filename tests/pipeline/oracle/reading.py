@@ -1,4 +1,4 @@
-"""Reading journal files and putting a group's lines in order, in plain Python."""
+"""Reading journal files in plain Python."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import gzip
 import json
 import types
 import typing
-from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
 from coterie_protocol.journal import KINDS, SCHEMA_VERSION
 
-__all__ = ["Placed", "Raw", "placed", "raw_lines", "read_once"]
+__all__ = ["Raw", "raw_lines", "read_once"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,24 +31,6 @@ class Raw:
         """Whose line it is and which, if that can be read."""
         node, seq = self.values.get("node"), self.values.get("seq")
         return (node, seq) if isinstance(node, str) and isinstance(seq, int) else None
-
-
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """A control line of a group in its place."""
-
-    pos: int
-    at: int
-    stint: int
-    values: Mapping[str, Any]
-
-    @property
-    def kind(self) -> str:
-        """What happened."""
-        return str(self.values["kind"])
-
-    def __getitem__(self, name: str) -> Any:
-        return self.values.get(name)
 
 
 def raw_lines(folder: Path) -> list[Raw]:
@@ -128,44 +110,3 @@ def read_once(raws: list[Raw]) -> list[Mapping[str, Any]]:
         if raw.why is None and raw.number is not None:
             chosen[raw.number] = raw
     return [raw.values for _, raw in sorted(chosen.items())]
-
-
-def placed(lines: list[Mapping[str, Any]]) -> dict[str, list[Placed]]:
-    """The control lines of each group in their order."""
-    runs: dict[str, list[_Stint]] = {}
-    latest: dict[tuple[str, str], _Stint] = {}
-    clocks: dict[tuple[str, str], int] = {}
-    for line in lines:
-        if not line["group"] or line["kind"] == "offsets_committed":
-            continue
-        whose = (line["group"], line["node"])
-        # A node whose clock was set back has done later what it did later.
-        clocks[whose] = max(clocks.get(whose, 0), line["ts"])
-        if whose not in latest or line["kind"] == "group_recovered":
-            latest[whose] = _Stint(clocks[whose])
-            runs.setdefault(line["group"], []).append(latest[whose])
-        latest[whose].lines.append(line)
-    return {group: list(_in_place(sorted(each, key=_rank))) for group, each in runs.items()}
-
-
-@dataclass(slots=True)
-class _Stint:
-    """What one node writes about a group before another one does, or before it starts anew."""
-
-    since_ms: int
-    lines: list[Mapping[str, Any]] = field(default_factory=list)
-
-
-def _rank(stint: _Stint) -> tuple[int, int, int, str, int]:
-    named = [line["generation"] for line in stint.lines if line.get("generation") is not None]
-    first = stint.lines[0]
-    generation, fence = named[0] if named else -1, first.get("fence", 0)
-    return generation, fence, stint.since_ms, first["node"], first["seq"]
-
-
-def _in_place(stints: list[_Stint]) -> Iterator[Placed]:
-    pos, at = 0, 0
-    for number, stint in enumerate(stints):
-        for line in stint.lines:
-            pos, at = pos + 1, max(at, line["ts"])
-            yield Placed(pos, at, number, line)

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from coterie_pipeline.files import Files
 from coterie_pipeline.streaming.follow import CheckpointError, follow
 from coterie_pipeline.streaming.source import SourceError
-from coterie_pipeline.warehouse import Files, Warehouse, WrongLayoutError
+from coterie_pipeline.warehouse import Warehouse, WrongLayoutError
 
 
 def test_a_directory_that_is_none_is_refused(spark: SparkSession, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -38,6 +39,7 @@ class Node:
         self.world = world
         self.topics = world.topics
         self.trouble = ""
+        self.watched: dict[str, Callable[[], None]] = {}
         self.cluster = Cluster("node-1")
         #: What fails when the node is asked for a group or a rebalance.
         self.fault: Exception | None = None
@@ -45,8 +47,16 @@ class Node:
     def group_shard(self, _group_id: str) -> Any:
         """It has all shards."""
         return SimpleNamespace(
-            shard=0, is_owned=True, is_served=True, taken_over_ms=self.taken_over_ms
+            shard=0,
+            is_owned=True,
+            is_served=True,
+            taken_over_ms=self.taken_over_ms,
+            until_durable=self.until_durable,
         )
+
+    async def until_durable(self) -> bool:
+        """All is durable at once."""
+        return True
 
     def note(self, *, is_settled: bool) -> bytes:
         """Say where it is."""

@@ -26,6 +26,7 @@ class Other:
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str, str | None]] = []
+        self.last_event_ids: list[str | None] = []
         self.answers: dict[str, tuple[int, Any]] = {}
         self.server = TestServer(self._app())
 
@@ -38,6 +39,7 @@ class Other:
         self.asked.append(
             (request.method, request.raw_path, request.headers.get("Coterie-Asked-By"))
         )
+        self.last_event_ids.append(request.headers.get("Last-Event-ID"))
         status, body = self.answers.get(request.path, (200, {"from": "the other"}))
         if isinstance(body, bytes):
             return web.Response(status=status, body=body)
@@ -105,6 +107,22 @@ async def worker(node: Node, world: WatchedWorld) -> AsyncIterator[Browser]:
 
 
 pytestmark = pytest.mark.asyncio
+
+
+async def test_watch_is_passed_on(browser: Browser, other: Other) -> None:
+    path = "/v1/groups/a%2Fb/owners/watch"
+    other.answers["/v1/groups/a/b/owners/watch"] = (200, b"event: snapshot\ndata: {}\n\n")
+    async with browser.get(path, headers={"Last-Event-ID": "x.1"}) as answer:
+        assert answer.content_type == "text/event-stream"
+        assert await answer.read() == b"event: snapshot\ndata: {}\n\n"
+    assert other.asked == [("GET", path, "1")]
+    assert other.last_event_ids == ["x.1"]
+
+
+async def test_refused_watch_is_refused_alike(browser: Browser, other: Other) -> None:
+    other.answers["/v1/groups/a/owners/watch"] = (404, {"error": "group_not_found"})
+    answer = await browser.get("/v1/groups/a/owners/watch")
+    assert (answer.status, await answer.json()) == (404, {"error": "group_not_found"})
 
 
 async def test_group_is_asked_of_its_node(browser: Browser, other: Other) -> None:

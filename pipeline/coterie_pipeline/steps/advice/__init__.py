@@ -27,7 +27,7 @@ def advice(  # one table of many
     faults: DataFrame,
     sessions: DataFrame,
     commits: DataFrame,
-    control: DataFrame,
+    refusals: DataFrame,
 ) -> DataFrame:
     """The table."""
     rows = (
@@ -41,7 +41,7 @@ def advice(  # one table of many
         members.restarts(sessions),
         members.flapping(sessions),
         members.slow(rebalances),
-        members.one_name_for_two(control),
+        members.one_name_for_two(refusals),
         members.went_back(commits),
         _gaps_in_journals(nodes),
         _clocks(nodes),

@@ -223,10 +223,10 @@ def slow(rebalances: DataFrame) -> DataFrame:
     )
 
 
-def one_name_for_two(control: DataFrame) -> DataFrame:
+def one_name_for_two(refusals: DataFrame) -> DataFrame:
     """Instance ids that two processes use."""
     fenced = found(
-        control.where("kind = 'member_fenced'"),
+        refusals,
         ["group", "instance AS about"],
         times="count(*)",
         hosts=f"array_join(array_sort(array_union({_known('host')}, {_known('holder_host')})),"

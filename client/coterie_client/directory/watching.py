@@ -1,0 +1,159 @@
+"""Watching a group over a connection: the request, the events, and what failed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote, urlsplit
+
+from coterie_client import checks
+from coterie_client.directory.http_stream import EventStream, ServerEvent
+from coterie_client.errors import (
+    AnswerTimedOutError,
+    ConfigurationError,
+    ConnectionLostError,
+    DirectoryRefusedError,
+)
+
+if TYPE_CHECKING:
+    import ssl
+
+__all__ = ["HttpAddress", "Watching", "parse_addresses"]
+
+_READ_BYTES: Final = 262_144
+_CLOSE_S: Final = 1.0
+_OK: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAddress:
+    """Where a node answers HTTP."""
+
+    host: str
+    port: int
+    is_https: bool
+
+    def __str__(self) -> str:
+        scheme = "https" if self.is_https else "http"
+        return f"{scheme}://{self.netloc}"
+
+    @property
+    def netloc(self) -> str:
+        """Host and port, as in a URL."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse_addresses(given: object) -> tuple[HttpAddress, ...]:
+    """Addresses such as http://HOST:PORT or HOST:PORT, of which a string may have several."""
+    if not isinstance(given, str | Iterable) or isinstance(given, bytes | bytearray):
+        checks.must_be("http", "http://HOST:PORT, or several of that", given)
+    several = given.split(",") if isinstance(given, str) else given
+    found = dict.fromkeys(_address(each) for each in several if each != "")
+    if not found:
+        checks.must_be("http", "at least one address, as http://HOST:PORT", given)
+    return tuple(found)
+
+
+def _address(text: object) -> HttpAddress:
+    what = "http://HOST:PORT or https://HOST:PORT, or several of that"
+    if not isinstance(text, str):
+        checks.must_be("http", what, text)
+    text = text.strip()
+    try:
+        url = urlsplit(text if "://" in text else f"http://{text}")
+        port = url.port or 0
+    except ValueError:
+        checks.must_be("http", what, text)
+    if url.username or url.password:
+        raise ConfigurationError("http must have no password in it; give the token by token=")
+    is_bare = url.path in ("", "/") and not url.query and not url.fragment
+    if url.scheme not in ("http", "https") or not url.hostname or not port or not is_bare:
+        checks.must_be("http", what, text)
+    return HttpAddress(url.hostname, port, url.scheme == "https")
+
+
+class Watching:
+    """Watches a group at one node after the other."""
+
+    def __init__(
+        self,
+        group: str,
+        token: Callable[[], str | None],
+        tls: Callable[[], ssl.SSLContext],
+        silence_s: float,
+    ) -> None:
+        self._path = f"/v1/groups/{quote(group, safe='')}/owners/watch"
+        self._token = token
+        self._tls = tls
+        self._silence_s = silence_s
+
+    async def run(
+        self,
+        address: HttpAddress,
+        last_id: str,
+        take: Callable[[ServerEvent], None],
+        heard: Callable[[], None],
+    ) -> None:
+        """Watch at a node until it ends the watch; raises what goes wrong.
+
+        `heard` is called whenever something comes, and `take` with each event.
+        """
+        async with asyncio.timeout(self._silence_s):
+            tls = self._tls() if address.is_https else None
+            reader, writer = await asyncio.open_connection(address.host, address.port, ssl=tls)
+        try:
+            writer.write(self._request(address, last_id))
+            stream = EventStream()
+            while not stream.is_over:
+                data = await self._read(reader)
+                for event in stream.feed(data):
+                    take(event)
+                if stream.status == _OK:
+                    heard()
+                if not data:
+                    break
+            if stream.status is None:
+                raise ConnectionLostError("the connection ended before the answer")
+            if stream.status != _OK:
+                raise _refusal(stream)
+        finally:
+            writer.close()
+            with contextlib.suppress(OSError, TimeoutError):
+                async with asyncio.timeout(_CLOSE_S):
+                    await writer.wait_closed()
+
+    async def _read(self, reader: asyncio.StreamReader) -> bytes:
+        try:
+            async with asyncio.timeout(self._silence_s):
+                return await reader.read(_READ_BYTES)
+        except TimeoutError:
+            raise AnswerTimedOutError(
+                f"nothing was heard for {self._silence_s:g} seconds"
+            ) from None
+
+    def _request(self, address: HttpAddress, last_id: str) -> bytes:
+        lines = [
+            f"GET {self._path} HTTP/1.1",
+            f"Host: {address.netloc}",
+            "Accept: text/event-stream",
+            "Connection: close",
+        ]
+        if last_id:
+            lines.append(f"Last-Event-ID: {last_id}")
+        if token := self._token():
+            lines.append(f"Authorization: Bearer {token}")
+        if any(not line.isprintable() for line in lines):
+            raise ConfigurationError("token must be one line of printable text")
+        return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1", "replace")
+
+
+def _refusal(stream: EventStream) -> DirectoryRefusedError:
+    name, sentence = "", f"the node answers with status {stream.status}"
+    with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
+        told = json.loads(stream.refusal)
+        name, sentence = str(told["error"]), str(told["message"])
+    return DirectoryRefusedError(sentence, name, stream.status or 0)

@@ -1,0 +1,119 @@
+"""Files by Hadoop's file systems: any path that Spark reads will do."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+__all__ = ["Files", "Found", "list_files"]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A file that was found."""
+
+    #: As Spark writes it: `file:/a/my%20file`.
+    path: str
+    name: str
+    size: int
+    changed_ms: int
+    #: Whether the file itself was asked for, rather than a folder that it is in.
+    is_named: bool
+
+
+def list_files(spark: SparkSession, path: str) -> list[Found] | None:
+    """A file, or all files in a folder and beneath it; None if there is no such path."""
+    jvm: Any = spark._jvm  # noqa: SLF001  # there is no other way to the file system
+    place = jvm.org.apache.hadoop.fs.Path(path)
+    system = place.getFileSystem(spark._jsc.hadoopConfiguration())  # noqa: SLF001
+    statuses = system.globStatus(place)
+    if statuses is None or not len(statuses):
+        return None
+    return [found for status in statuses for found in _files_of(system, status)]
+
+
+def _files_of(system: Any, status: Any) -> Iterator[Found]:  # noqa: ANN401  # Java objects
+    if status.isFile():
+        yield _found(status, is_named=True)
+        return
+    files = system.listFiles(status.getPath(), True)  # noqa: FBT003  # Java has no names for it
+    while files.hasNext():
+        yield _found(files.next(), is_named=False)
+
+
+def _found(status: Any, *, is_named: bool) -> Found:  # noqa: ANN401  # a Java object
+    path = status.getPath()
+    return Found(
+        # As rows name their files: without an authority that is empty.
+        re.sub("^file://+", "file:/", path.toUri().toString()),
+        path.getName(),
+        status.getLen(),
+        status.getModificationTime(),
+        is_named,
+    )
+
+
+class Files:
+    """The files of a directory, by Hadoop's file systems: any path that Spark reads will do."""
+
+    def __init__(self, spark: SparkSession, directory: str) -> None:
+        self._jvm: Any = spark._jvm  # noqa: SLF001  # there is no other way to the file system
+        self._configuration = spark._jsc.hadoopConfiguration()  # noqa: SLF001
+        self._root = directory.rstrip("/")
+
+    def path(self, name: str) -> str:
+        """The full path of a name."""
+        return f"{self._root}/{name}"
+
+    def names(self, folder: str) -> list[str]:
+        """The names in a folder; none if there is no such folder."""
+        system, path = self._system(folder), self._path(folder)
+        if not system.exists(path):
+            return []
+        return sorted(str(status.getPath().getName()) for status in system.listStatus(path))
+
+    def read_json(self, name: str) -> Any:  # noqa: ANN401  # any JSON
+        """The content of a file; None if there is no such file."""
+        system, path = self._system(name), self._path(name)
+        if not system.exists(path):
+            return None
+        stream = system.open(path)
+        try:
+            text = self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
+        finally:
+            stream.close()
+        return json.loads(text)
+
+    def write_json(self, name: str, value: object) -> None:
+        """Replace a file in one step: a reader finds the old one or the new one."""
+        fresh = self._path(f"{name}.fresh")
+        stream = self._system(name).create(fresh, True)  # noqa: FBT003  # Java has no names for it
+        try:
+            stream.write(bytearray(json.dumps(value, indent=1, sort_keys=True).encode()))
+        finally:
+            stream.close()
+        fs = self._jvm.org.apache.hadoop.fs
+        context = fs.FileContext.getFileContext(fresh.toUri(), self._configuration)
+        options = self._jvm.java.lang.reflect.Array.newInstance(
+            self._jvm.java.lang.Class.forName("org.apache.hadoop.fs.Options$Rename"), 1
+        )
+        overwrite = self._jvm.java.lang.Class.forName(
+            "org.apache.hadoop.fs.Options$Rename"
+        ).getEnumConstants()[1]
+        options[0] = overwrite
+        context.rename(fresh, self._path(name), options)
+
+    def delete(self, name: str) -> None:
+        """Delete a file or a folder, if it is there."""
+        self._system(name).delete(self._path(name), True)  # noqa: FBT003
+
+    def _path(self, name: str) -> Any:  # noqa: ANN401  # a Java object
+        return self._jvm.org.apache.hadoop.fs.Path(self.path(name))
+
+    def _system(self, name: str) -> Any:  # noqa: ANN401  # a Java object
+        return self._path(name).getFileSystem(self._configuration)

@@ -1,0 +1,283 @@
+"""The pages that say who owns what: all of a group, the owner of one key, and a watch."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final, final
+
+import aiohttp
+from aiohttp import web
+
+from coterie_protocol.partitioner import partition_of_key
+from coterie_server.group import Refusal
+from coterie_server.group.owners import Ownership, Ownerships, OwnerState
+from coterie_server.http.answers import error, json_body, no_group, not_ready, refused
+from coterie_server.http.others import ASKED_BY, NodeSilentError, OtherNodes
+from coterie_server.http.owner_watch import GroupWatch, OwnerWatches
+from coterie_server.http.ownership_json import head_of, pieces_of
+from coterie_server.http.server import BoundedConnection
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from multidict import MultiMapping
+
+    from coterie_server.group.ledger import Partition
+    from coterie_server.http.node_view import NodeView
+
+__all__ = ["WATCHERS_MAX", "OwnerPages"]
+
+WATCHERS_MAX: Final = 1000
+
+#: How often a watcher hears of a node that has nothing to tell.
+_ALIVE_S: Final = 5.0
+_NUMBER_CHARS_MAX: Final = 10
+
+#: Answers about a group that another node has; None if it is to be found here.
+FromItsNode = Callable[[web.Request, str], Awaitable[web.StreamResponse | None]]
+
+
+class _QueryError(Exception):
+    """What is asked for can't be told; the arguments are a status, a name and a sentence."""
+
+    def answer(self) -> web.Response:
+        status, name, sentence = self.args
+        return error(status, name, sentence)
+
+
+@dataclass(frozen=True, slots=True)
+class _Query:
+    """The one partition that is asked for; all of them if neither is given."""
+
+    topic: str | None
+    number: int | None
+    key: str | None
+
+    @classmethod
+    def read(cls, query: MultiMapping[str]) -> _Query:
+        key, text = query.get("key"), query.get("partition")
+        if key is not None and text is not None:
+            raise _bad_request("Give either key or partition, not both.")
+        if text is None:
+            return cls(query.get("topic"), None, key)
+        if not (text.isascii() and text.isdecimal() and len(text) <= _NUMBER_CHARS_MAX):
+            raise _bad_request("partition must be a whole number from 0.")
+        return cls(query.get("topic"), int(text), None)
+
+    def partition(self, sizes: Mapping[str, int]) -> Partition | None:
+        """The partition that is meant, of topics of these sizes; None if all are."""
+        if self.number is None and self.key is None:
+            return None
+        topic = self.topic
+        if topic is None and len(sizes) == 1:
+            (topic,) = sizes
+        if topic is None:
+            raise _bad_request("topic must be given, as the group does not have just one topic.")
+        if (size := sizes.get(topic, 0)) < 1:
+            raise _not_found("topic_not_found", f"There is no topic {topic!r}.")
+        if self.number is not None:
+            if self.number >= size:
+                sentence = f"The topic {topic!r} has {size} partitions, the last is {size - 1}."
+                raise _not_found("partition_not_found", sentence)
+            return topic, self.number
+        return topic, partition_of_key((self.key or "").encode(errors="surrogateescape"), size)
+
+
+def _bad_request(sentence: str) -> _QueryError:
+    return _QueryError(HTTPStatus.BAD_REQUEST, "bad_request", sentence)
+
+
+def _not_found(name: str, sentence: str) -> _QueryError:
+    return _QueryError(HTTPStatus.NOT_FOUND, name, sentence)
+
+
+@final
+class OwnerPages:
+    """Answers who owns what."""
+
+    def __init__(
+        self,
+        node: NodeView,
+        others: OtherNodes,
+        from_its_node: FromItsNode,
+        one_at_a_time: asyncio.Lock,
+        watchers_max: int = WATCHERS_MAX,
+    ) -> None:
+        self._node = node
+        self._others = others
+        self._from_its_node = from_its_node
+        self._one_at_a_time = one_at_a_time
+        self._watchers_max = watchers_max
+        self._watchers = 0
+        self._watches = OwnerWatches(node)
+
+    async def close(self, _app: web.Application) -> None:
+        """End all watches, so that their clients turn to other nodes."""
+        await self._watches.close()
+
+    async def owners(self, request: web.Request) -> web.StreamResponse:
+        """Say who owns what, or who owns one partition."""
+        if not self._node.is_open:
+            return not_ready(self._node.not_ready() or "")
+        group_id = request.match_info["group"]
+        elsewhere = await self._from_its_node(request, group_id)
+        if elsewhere is not None:
+            return elsewhere
+        try:
+            query = _Query.read(request.query)
+            async with self._one_at_a_time:
+                found = await self._node.ownerships(group_id)
+                if found is None:
+                    return no_group(group_id)
+                chosen = self._chosen(query, found)
+                head = head_of(group_id, found)
+                return json_body(b"".join([each async for each in pieces_of(head, chosen.items())]))
+        except _QueryError as problem:
+            return problem.answer()
+        except Refusal as refusal:
+            return refused(refusal)
+
+    def _chosen(self, query: _Query, found: Ownerships) -> Mapping[Partition, Ownership]:
+        # A topic may be none of those that members work on now, as in a group without members.
+        known = self._node.topics
+        named = query.topic
+        sizes = dict(found.topics)
+        if named is not None and named not in sizes and named in known:
+            sizes[named] = known[named]
+        partition = query.partition(sizes)
+        if partition is not None:
+            return {partition: found.partitions.get(partition, Ownership(OwnerState.UNOWNED))}
+        if named is None:
+            return found.partitions
+        return {key: each for key, each in found.partitions.items() if key[0] == named}
+
+    # -- watching ------------------------------------------------------------------------------
+
+    async def watch(self, request: web.Request) -> web.StreamResponse:
+        """Tell who owns what, and then each change, as server-sent events."""
+        if reason := self._node.not_ready():
+            return not_ready(reason)
+        if self._watchers >= self._watchers_max:
+            sentence = f"The node has {self._watchers} watchers, and may have no more; see"
+            return error(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                "too_many_watchers",
+                f"{sentence} http.max.watchers, or ask another node.",
+            )
+        self._watchers += 1
+        try:
+            return await self._watch(request, request.match_info["group"])
+        except Refusal as refusal:
+            return refused(refusal)
+        finally:
+            self._watchers -= 1
+
+    async def _watch(self, request: web.Request, group_id: str) -> web.StreamResponse:
+        if self._node.elsewhere(group_id) is not None and ASKED_BY not in request.headers:
+            return await self._pass_on(request, group_id)
+        elsewhere = await self._from_its_node(request, group_id)
+        if elsewhere is not None:
+            return elsewhere
+        watch = await self._watches.join(group_id)
+        try:
+            response = await _begin(request)
+            await _Watcher(self._node, watch, response).run(_last_seen(request))
+            return response
+        finally:
+            self._watches.leave(group_id, watch)
+
+    async def _pass_on(self, request: web.Request, group_id: str) -> web.StreamResponse:
+        """Tell what the node tells that has the group."""
+        owner = self._node.elsewhere(group_id)
+        if owner is None:
+            return not_ready(f"The group {group_id!r} can't be told of just now; ask again.")
+        try:
+            upstream = await self._others.watch(owner, request, self._node.node_id)
+        except NodeSilentError as silent:
+            return error(HTTPStatus.SERVICE_UNAVAILABLE, "not_available", str(silent))
+        with closing(upstream):
+            if upstream.status != HTTPStatus.OK:
+                headers = {"Content-Type": upstream.headers.get("Content-Type", "")}
+                body = await upstream.read()
+                return web.Response(status=upstream.status, body=body, headers=headers)
+            response = await _begin(request)
+            try:
+                async for piece in upstream.content.iter_any():
+                    await response.write(piece)
+            except (TimeoutError, aiohttp.ClientError):
+                if request.transport is not None:  # its client comes anew
+                    request.transport.abort()
+            return response
+
+
+def _last_seen(request: web.Request) -> str:
+    return request.headers.get("Last-Event-ID") or request.query.get("after", "")
+
+
+async def _begin(request: web.Request) -> web.StreamResponse:
+    connection = None if request.transport is None else request.transport.get_protocol()
+    if isinstance(connection, BoundedConnection):
+        connection.stay()
+    response = web.StreamResponse(
+        headers={
+            "Content-Type": "text/event-stream",
+            "Cache-Control": "no-store",
+            "X-Accel-Buffering": "no",  # or proxies would hold events back
+        }
+    )
+    response.force_close()
+    await response.prepare(request)
+    return response
+
+
+class _Watcher:
+    """Sends one watcher what it has not seen yet."""
+
+    def __init__(self, node: NodeView, watch: GroupWatch, response: web.StreamResponse) -> None:
+        self._node, self._watch, self._response = node, watch, response
+
+    async def run(self, last_seen: str) -> None:
+        """Send events until the watch ends or the client goes."""
+        watch = self._watch
+        place = watch.place_of(last_seen) if last_seen else None
+        if place is None:
+            place = await self._send_table(self._why_whole(last_seen))
+        while True:
+            changes = watch.after(place)
+            if changes is None:
+                place = await self._send_table("too_late")
+                continue
+            for number, event in changes:
+                await self._response.write(event)
+                place = number
+            if watch.ended:
+                break
+            # A node that does not know whether it still has the group keeps silent.
+            if not await watch.changed(place, _ALIVE_S) and not self._node.not_ready():
+                await self._response.write(b": alive\n\n")
+        await self._response.write(b"event: end\ndata: %s\n\n" % _as_data(watch.ended))
+        await self._response.write_eof()
+
+    def _why_whole(self, last_seen: str) -> str:
+        if not last_seen:
+            return "new"
+        return "too_late" if last_seen.startswith(f"{self._watch.epoch}.") else "other_node"
+
+    async def _send_table(self, reason: str) -> int:
+        number, pieces = await self._watch.snapshot()
+        head = f'id: {self._watch.epoch}.{number}\nevent: snapshot\ndata: {{"reason":"{reason}",'
+        await self._response.write(head.encode() + pieces[0][1:])
+        # The pieces are the same for all watchers, and one is on its way to each at a time.
+        for piece in pieces[1:]:
+            await self._response.write(piece)
+        await self._response.write(b"\n\n")
+        return number
+
+
+def _as_data(sentence: str) -> bytes:
+    return json.dumps({"message": sentence}).encode()
