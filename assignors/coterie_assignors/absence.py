@@ -2,21 +2,19 @@
 
 Assignors need not know of absences.  A member that is away keeps what it had, and gets nothing on
 which another member could work.  Only where another member's copy of the state has caught up, that
-one goes on in its place.
+one goes on in its place (`warm`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from coterie_assignors.base import Claim, Cluster, MemberInfo, Partitions
-from coterie_assignors.copies import NO_COPY, Copies, Pair
-from coterie_assignors.state import WarmReport, WarmSettings
-from coterie_assignors.warm.refiner import Refined
+from coterie_assignors.copies import Pair
 from coterie_protocol.consumer import flatten, group_by_topic
 
-__all__ = ["keep_for_absent", "keep_unless_caught_up", "with_stand_ins", "without_reports"]
+__all__ = ["keep_for_absent", "without_reports"]
 
 
 def keep_for_absent(
@@ -70,76 +68,15 @@ def _even_out(
             return
 
 
-def with_stand_ins(
-    target: Mapping[str, Partitions], members: Mapping[str, MemberInfo]
-) -> dict[str, Partitions]:
-    """An assignment without the members that are away, as if others were to go on in their place.
-
-    Preferably those with the least lag: so it shows where copies are to be kept.
-    """
-    present = {name: member for name, member in members.items() if not member.is_away}
-    if len(present) == len(members):
-        return dict(target)
-    held = {name: set(flatten(target[name])) for name in present}
-    copies = Copies(list(present.values()))
-    for absent in members.keys() - present.keys():
-        for pair in flatten(target[absent]):
-            ranks = [
-                (copies.lag(pair, process), len(held[name]), name)
-                for name, process in zip(present, copies.process_of, strict=True)
-                if _may_take(present[name], pair)
-            ]
-            if ranks:
-                held[min(ranks)[-1]].add(pair)
-    return {name: group_by_topic(pairs) for name, pairs in held.items()}
-
-
 def without_reports(members: Mapping[str, MemberInfo]) -> dict[str, MemberInfo]:
     """The members; what those that are away reported is no longer so."""
-    return {
-        name: replace(member, warm=WarmReport(member.warm.process, tags=member.warm.tags))
-        if member.is_away and member.warm is not None
-        else member
-        for name, member in members.items()
-    }
+    return {name: _without_lags(member) for name, member in members.items()}
 
 
-def keep_unless_caught_up(
-    refined: Refined,
-    members: Mapping[str, MemberInfo],
-    cluster: Cluster,
-    settings: WarmSettings,
-) -> Refined:
-    """The same for members with state; a member whose copy has caught up goes on in their place.
-
-    One that was to begin without, since there is no better one, only goes on with its copy.
-    """
-    kept = _had(members, cluster)
-    if kept is None:
-        return refined
-    order = [member for member in members.values() if not member.is_away]
-    copies = Copies(order)
-    owners = {pair: i for i, m in enumerate(order) for pair in flatten(refined.active[m.member_id])}
-    standbys = {name: set(flatten(partitions)) for name, partitions in refined.standbys.items()}
-    for pairs in kept.values():
-        for pair in [pair for pair in pairs if pair in owners]:
-            owner = owners[pair]
-            if copies.lag(pair, copies.process_of[owner]) <= settings.acceptable_recovery_lag:
-                pairs.remove(pair)
-            elif copies.own_lag(pair, owner) < NO_COPY:
-                standbys.setdefault(order[owner].member_id, set()).add(pair)
-    waiting = set().union(*kept.values())
-    warmups = {name: _without(each, waiting) for name, each in refined.warmups.items()}
-    targets = {pair: name for pair, name in refined.targets.items() if pair not in waiting}
-    is_over = not targets and not any(warmups.values())
-    return replace(
-        refined,
-        active=_with(kept, refined.active, members),
-        standbys={name: group_by_topic(pairs) for name, pairs in standbys.items()},
-        warmups={name: each for name, each in warmups.items() if each},
-        targets=targets,
-        is_final=refined.is_final or is_over,
-    )
+def _without_lags(member: MemberInfo) -> MemberInfo:
+    if not member.is_away or member.warm is None:
+        return member
+    return replace(member, warm=replace(member.warm, lags={}))
 
 
 def _owners(claims: Mapping[str, Claim], names: Collection[str]) -> dict[Pair, str]:
@@ -165,18 +102,3 @@ def _had(members: Mapping[str, MemberInfo], cluster: Cluster) -> dict[str, set[P
             } - taken
             taken |= kept[name]
     return kept or None
-
-
-def _with(
-    kept: Mapping[str, set[Pair]], target: Mapping[str, Partitions], names: Iterable[str]
-) -> dict[str, Partitions]:
-    taken = set().union(*kept.values())
-    return {
-        name: group_by_topic(kept[name]) if name in kept else _without(target[name], taken)
-        for name in names
-    }
-
-
-def _without(partitions: Partitions, taken: set[Pair]) -> Partitions:
-    pairs = flatten(partitions)
-    return group_by_topic(pairs - taken) if pairs & taken else partitions

@@ -24,7 +24,7 @@ class Copies:
 
     Members and processes are numbers: indexes into the order that is handed over, and in the order
     of their first members.  A copy belongs to the process, whichever of its members reports it; a
-    member without a report is a process by itself.
+    member without a report is a process by itself, and so is one that is away.
     """
 
     def __init__(self, order: Sequence[MemberInfo]) -> None:
@@ -38,7 +38,8 @@ class Copies:
         known: dict[Hashable, int] = {}
         for index, member in enumerate(order):
             report = member.warm
-            key = member.member_id if report is None or report.process is None else report.process
+            process_id = None if report is None or member.is_away else report.process
+            key = member.member_id if process_id is None else process_id
             process = known.setdefault(key, len(self.members_of))
             if process == len(self.members_of):
                 self.members_of.append([])

@@ -10,12 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from coterie_assignors.absence import (
-    keep_for_absent,
-    keep_unless_caught_up,
-    with_stand_ins,
-    without_reports,
-)
+from coterie_assignors.absence import keep_for_absent, without_reports
 from coterie_assignors.base import (
     Assignor,
     Claim,
@@ -26,7 +21,6 @@ from coterie_assignors.base import (
 )
 from coterie_assignors.ownership import CONTESTED, Owners, resolve_claims
 from coterie_assignors.state import WarmSettings
-from coterie_assignors.warm.refiner import refine
 from coterie_protocol.consumer import TopicPartitions, flatten, group_by_topic
 
 __all__ = ["Adjustment", "InvalidAssignmentError", "adjust", "lead", "reassign_refused"]
@@ -75,12 +69,12 @@ def lead(
     if settings is None or all(member.warm is None for member in members.values()):
         target = _target(assignor, assignor.assign(cluster, members), members, cluster)
         return _effective(assignor, members, target)
+    from coterie_assignors.warm.refiner import refine
+
     members = without_reports(members)
     answer = assignor.assign_warm(cluster, members, settings)
-    target = with_stand_ins(_target(assignor, answer, members, cluster), members)
-    present = {name: members[name] for name in target}
-    refined = refine(target, present, _claims(assignor, present), settings)
-    refined = keep_unless_caught_up(refined, members, cluster, settings)
+    target = _target(assignor, answer, members, cluster)
+    refined = refine(target, members, _claims(assignor, members), settings)
     effective = _effective(assignor, members, refined.active)
     return replace(
         effective,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -187,7 +188,58 @@ def test_the_absent_take_no_part_of_the_budget_for_copies() -> None:
         absent({}, (2, 3)), warm(member("a", ["t"], pairs(0, 1), 4), {0: -2, 1: -2}), partitions=4
     )
     assert answer.warmups == {}
-    assert answer.is_final
+    assert answer.targets == {}
+
+
+@pytest.mark.parametrize("others", [1, 2, 3])
+@pytest.mark.parametrize("num_standbys", [0, 1, 2])
+def test_what_waits_for_the_absent_has_its_standbys(others: int, num_standbys: int) -> None:
+    """They are as many as if it were there, so when it is back nothing is missing."""
+    there = [warm(member(f"m{n}", ["t"], pairs(n), 4), {n: RUNNING}) for n in range(others)]
+    waiting = pairs(*range(others, others + 4))
+    answer = lead(
+        CooperativeStickyAssignor(),
+        Cluster({"t": others + 4}),
+        group(warm(away("gone", waiting), {}), *there),
+        WarmSettings(num_standbys=num_standbys),
+    )
+    assert flatten(answer.assignment["gone"]) == set(waiting)
+    copies = Counter(
+        pair for partitions in answer.standbys.values() for pair in flatten(partitions)
+    )
+    wanted = min(num_standbys, others)
+    assert {pair: copies[pair] for pair in waiting} == dict.fromkeys(waiting, wanted)
+    assert "gone" not in answer.standbys
+    assert answer.warmups == {}
+
+
+def test_a_standby_of_what_waits_takes_over_when_it_has_caught_up() -> None:
+    members = group(absent({2: RUNNING}), warm(member("a", ["t"], pairs(0, 1), 4), {0: -2, 1: -2}))
+    answer = lead(CooperativeStickyAssignor(), Cluster({"t": 3}), members, SETTINGS)
+    assert flatten(answer.standbys["a"]) == set(pairs(2))
+    members["a"] = warm(members["a"], {0: -2, 1: -2, 2: 10})
+    answer = lead(CooperativeStickyAssignor(), Cluster({"t": 3}), members, SETTINGS)
+    assert flatten(answer.assignment["a"]) == set(pairs(0, 1, 2))
+
+
+@pytest.mark.parametrize("copies", [{}, {2: RUNNING}])
+def test_the_leader_looks_again_while_a_member_with_state_is_away(copies: dict[int, int]) -> None:
+    """No rebalance begins by itself when it is back, or when a standby has caught up."""
+    there = warm(member("a", ["t"], pairs(0, 1), 4), {0: RUNNING, 1: RUNNING} | copies)
+    assert not led(absent({}), there).is_final
+    assert led(replace(absent({}), is_away=False, warm=None), there).is_final
+    assert led(replace(absent({}), warm=None), there).is_final
+
+
+def test_one_process_has_a_member_that_is_away_and_one_that_is_not() -> None:
+    process = uuid.uuid4()
+    there = member("a", ["t"], pairs(0, 1), 4)
+    members = group(
+        replace(away("gone", pairs(2)), warm=WarmReport(process)),
+        replace(there, warm=WarmReport(process, dict.fromkeys(pairs(0, 1, 2), 0))),
+    )
+    answer = lead(CooperativeStickyAssignor(), Cluster({"t": 3}), members, SETTINGS)
+    assert flatten(answer.assignment["a"]) == set(pairs(0, 1, 2))
 
 
 def test_a_member_without_state_does_not_go_on_in_place_of_one_that_has() -> None:

@@ -11,7 +11,7 @@ from coterie_assignors import (
     WarmSettings,
 )
 from coterie_assignors.base import Claim
-from coterie_assignors.warm import Refined, refine
+from coterie_assignors.warm.refiner import Refined, refine
 from coterie_protocol.consumer import flatten, group_by_topic
 from tests.assignors.warm_world import process, warm
 from tests.assignors.world import Pair, group

@@ -25,6 +25,5 @@ Where to read on
 
 from coterie_assignors.warm.assignor import InstanceStickyAssignor
 from coterie_assignors.warm.probing import next_probing_ms
-from coterie_assignors.warm.refiner import Refined, refine
 
-__all__ = ["InstanceStickyAssignor", "Refined", "next_probing_ms", "refine"]
+__all__ = ["InstanceStickyAssignor", "next_probing_ms"]

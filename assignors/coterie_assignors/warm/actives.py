@@ -17,7 +17,8 @@ def place_actives(group: Group) -> dict[Pair, int]:
     In this order: the one it is meant for, if that is ready, or shares the owner's process; the
     owner, if it is at work; one that is caught up.  If there is none of these, all are cold, and
     the work stands still whichever gets it: the owner keeps it, or the one least far behind gets
-    it, or else the one it is meant for.
+    it, or else the one it is meant for.  A member that is away is neither ready nor at work, and
+    owns what is meant for it.
     """
     active: dict[Pair, int] = {}
     undecided: list[Pair] = []
@@ -74,7 +75,9 @@ class _Substitutes:
         ] + [
             (False, acceptable, True, acceptable, self._loads[member], member)
             for member in self._stateless
-            if self._short[member] > 0 and self._group.may_have(pair, member)
+            if self._short[member] > 0
+            and self._group.may_have(pair, member)
+            and not self._group.is_away(wanted)
         ]
         if ready:
             member = min(ready)[-1]
@@ -87,7 +90,7 @@ class _Substitutes:
         self._loads[member] += 1
         if member == wanted:
             self._short[member] -= 1
-        elif member != owner and self._short[member] > 0:
+        elif member != owner and self._short[member] > 0 and not self._group.is_away(wanted):
             self._short[member] -= 1
             self._let_wait(member)
         return member

@@ -39,6 +39,8 @@ class Group:
     def is_ready(self, pair: Pair, member: int) -> bool:
         """Whether a member can work on a partition at once."""
         copies = self.copies
+        if self.is_away(member):
+            return False
         return (
             copies.order[member].warm is None
             or copies.lag(pair, copies.process_of[member]) <= self.settings.acceptable_recovery_lag
@@ -46,9 +48,15 @@ class Group:
 
     def is_at_work(self, pair: Pair, owner: int) -> bool:
         """Whether the owner works on a partition, instead of still catching up itself."""
+        if self.is_away(owner):
+            return False
         return self.copies.lag(pair, self.copies.process_of[owner]) == NO_COPY or self.is_ready(
             pair, owner
         )
+
+    def is_away(self, member: int) -> bool:
+        """Whether a member is away: it neither works nor makes copies, and its partitions wait."""
+        return self.copies.order[member].is_away
 
     def in_one_process(self, member: int, other: int) -> bool:
         """Whether two members share their state."""
@@ -60,7 +68,8 @@ class Group:
 
     def may_keep(self, pair: Pair, member: int) -> bool:
         """Whether a member can be given a copy of a partition's state."""
-        return self.copies.order[member].warm is not None and self.may_have(pair, member)
+        info = self.copies.order[member]
+        return info.warm is not None and not info.is_away and self.may_have(pair, member)
 
 
 def group_of(
@@ -94,4 +103,6 @@ def group_of(
                 continue
             if pair not in group.refused[index] or wanted[pair] == index:
                 group.owner[pair] = index
+    # What a member that is away is to have, it has, whatever it last claimed itself.
+    group.owner.update({pair: index for pair, index in wanted.items() if group.is_away(index)})
     return group

@@ -43,7 +43,7 @@ class Refined:
     warmups: dict[str, Partitions]
     #: The member that each partition is to move to in the end.
     targets: dict[Pair, str]
-    #: Whether nothing is to move.
+    #: Whether nothing is to move, and the leader need not look again.
     is_final: bool
     #: Whether something could move at once that this answer leaves for the next one.
     needs_rejoin: bool
@@ -69,14 +69,20 @@ def refine(
     better = move_standbys(standbys, left + 1) if settings.num_standbys else []
     warmups += better[:left]
     names = [member.member_id for member in group.copies.order]
-    moving = {pair: names[to] for pair, to in group.target.items() if active[pair] != to}
+    moving = {
+        pair: names[to]
+        for pair, to in group.target.items()
+        if active[pair] != to and not group.is_away(to)
+    }
+    # When it is back, or a copy of what waits for it has caught up, no rebalance begins by itself.
+    is_awaited = any(each.is_away and each.warm is not None for each in group.copies.order)
     nothing: dict[str, Partitions] = dict.fromkeys(target, ())
     return Refined(
         active=nothing | _by_member(names, ((member, pair) for pair, member in active.items())),
         standbys=_by_member(names, _standbys_of_members(group, standbys)),
         warmups=_by_member(names, ((move.member, move.pair) for move in warmups)),
         targets=moving,
-        is_final=not moving and not better,
+        is_final=not moving and not better and not is_awaited,
         needs_rejoin=any(group.is_ready(pair, group.target[pair]) for pair in moving),
     )
 
@@ -88,6 +94,7 @@ def _moves(group: Group, active: Mapping[Pair, int], standbys: Standbys) -> list
         Move(pair, wanted)
         for pair, wanted in group.target.items()
         if active[pair] != wanted
+        and not group.is_away(wanted)
         and not group.is_ready(pair, wanted)
         and process_of[wanted] not in standbys.of[pair]
     ]

@@ -61,6 +61,7 @@ from coterie_protocol.streams import (
 __all__ = [
     "PROTOCOL_TYPE",
     "Leadership",
+    "Outcome",
     "Roster",
     "common_protocol",
     "decide",
@@ -184,10 +185,20 @@ class Leadership:
     wall_ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a leader decided."""
+
+    #: Each member's assignment, ready to send.
+    assignments: tuple[SyncGroupRequestAssignment, ...]
+    #: Whether this is what is right in the end, so that nothing waits until state has moved.
+    is_final: bool
+
+
 def decide(
     assignor: Assignor, cluster: Cluster, roster: Roster, by: Leadership, outbox: Outbox
-) -> tuple[SyncGroupRequestAssignment, ...]:
-    """Share out the partitions: each member's assignment, ready to send."""
+) -> Outcome:
+    """Share out the partitions."""
     adjustment = lead(assignor, cluster, roster.members, by.settings)
     code = NEEDS_REJOIN if adjustment.needs_rejoin else 0
     assignments = tuple(
@@ -213,7 +224,7 @@ def decide(
             standbys=_count(adjustment.standbys),
         )
     )
-    return assignments
+    return Outcome(assignments, adjustment.is_final)
 
 
 def _orders(roster: Roster, member_id: str, adjustment: Adjustment, by: Leadership) -> bytes | None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from coterie_assignors import Assignor, Cluster, MemberInfo, Partitions, Weights
 from coterie_assignors.outlook import later, read_loads
+from coterie_client.membership.consumer_protocol import Outcome
 from coterie_client.membership.context import Context
 from coterie_client.membership.phases import Phase
 from coterie_protocol.consumer import decode_assignment, group_by_topic
-from coterie_protocol.messages.sync_group import SyncGroupRequestAssignment
 
 __all__ = ["Decision", "Imbalance"]
 
@@ -22,13 +22,13 @@ class Decision:
     assignor: Assignor
     cluster: Cluster
     members: Mapping[str, MemberInfo]
-    assignments: Sequence[SyncGroupRequestAssignment]
+    outcome: Outcome
 
     def assignment(self) -> dict[str, Partitions]:
         """What each member was given."""
         return {
             each.member_id: decode_assignment(each.assignment).assigned_partitions
-            for each in self.assignments
+            for each in self.outcome.assignments
         }
 
 
@@ -58,10 +58,12 @@ class Imbalance:
         """Note what was decided: it is looked at again after a rest.
 
         Not if members are away: these keep what they had, so the group is not balanced until they
-        are back or given up, however often it rebalances.
+        are back or given up, however often it rebalances.  Nor if partitions wait until copies of
+        their state have caught up: then it rebalances anyway.
         """
-        is_whole = not any(member.is_away for member in decision.members.values())
-        self._decision, self._decided_ms = decision if is_whole else None, now_ms
+        is_away = any(member.is_away for member in decision.members.values())
+        is_settled = decision.outcome.is_final and not is_away
+        self._decision, self._decided_ms = decision if is_settled else None, now_ms
         weights = decision.assignor.weights
         if weights is not None:
             self._due_ms = now_ms + weights.rest_ms

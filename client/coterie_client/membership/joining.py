@@ -293,11 +293,12 @@ class Joining:
         by = Leadership(identity.generation, identity.member_id, settings, self._wall_ms())
         cluster = self._topics.cluster()
         try:
-            self._assignments = decide(self._assignor, cluster, self._roster, by, self._outbox)
+            outcome = decide(self._assignor, cluster, self._roster, by, self._outbox)
         except Exception as error:  # noqa: BLE001  # the user's own code
             self._fail(error)
             return
-        decision = Decision(self._assignor, cluster, self._roster.members, self._assignments)
+        self._assignments = outcome.assignments
+        decision = Decision(self._assignor, cluster, self._roster.members, outcome)
         self._imbalance.decided(decision, now_ms)
         self._state.enter(Phase.SYNCING)
 

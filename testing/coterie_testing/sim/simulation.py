@@ -8,6 +8,8 @@ from typing import Final
 from coterie_client import Role
 from coterie_protocol.errors import FencedInstanceIdError
 from coterie_server.group import GroupState
+from coterie_server.group.group import Group
+from coterie_server.group.warmth import plan_of
 from coterie_testing.sim.fault_injector import FaultInjector
 from coterie_testing.sim.faults import BY_PEOPLE, Fault
 from coterie_testing.sim.invariants.checker import Violation
@@ -124,8 +126,7 @@ class Simulation:
         workers = system.running
         if any(not worker.group.is_settled for worker in workers):
             return False
-        held = [each for worker in workers for each in worker.group.standbys]
-        if any(each.role is Role.WARM_UP for each in held):
+        if _is_moving_state(workers, group):
             return False
         if self._may_have_missed_growth() and self._has_unowned_partitions():
             return False
@@ -218,3 +219,14 @@ class Simulation:
             for each in self.system.coordinators[1:] and self.system.coordinators
         )
         return f"{state} with {members}; {workers}; {shards}"
+
+
+def _is_moving_state(workers: Sequence[Worker], group: Group) -> bool:
+    """Whether a worker warms up, or the leader will look again for another reason."""
+    held = [each for worker in workers for each in worker.group.standbys]
+    if any(each.role is Role.WARM_UP for each in held):
+        return True
+    if any(worker.options.state is None for worker in workers):
+        return False  # if one of these leads, by default settings, it looks after a long time
+    plan = plan_of(group.members, group.row.protocol_name)
+    return plan is not None and plan.next_probing_ms is not None

@@ -19,6 +19,7 @@ from coterie_assignors import (
     Weights,
 )
 from coterie_client.membership import Phase
+from coterie_client.membership.consumer_protocol import Outcome
 from coterie_client.membership.events import JoinStarted
 from coterie_client.membership.imbalance import Decision, Imbalance
 from coterie_client.wire.addresses import TopicPartition
@@ -290,9 +291,9 @@ def test_member_that_lost_its_place_comes_back_with_nothing_to_tell() -> None:
     assert sorted(group.totals().values()) == [4.0, 4.0, 4.0]
 
 
-@pytest.mark.parametrize("is_away", [False, True])
-def test_no_look_is_due_while_a_member_is_away(is_away: bool) -> None:  # noqa: FBT001
-    """It keeps its partitions, so every look would find the group out of balance."""
+@pytest.mark.parametrize(("is_away", "is_final"), [(False, True), (True, True), (False, False)])
+def test_no_look_is_due_while_partitions_wait(is_away: bool, is_final: bool) -> None:  # noqa: FBT001
+    """They stay where they are, so every look would find the group out of balance."""
     state = SimpleNamespace(
         is_leader=True, phase=Phase.STABLE, rejoin_reason=None, is_closing=False
     )
@@ -300,5 +301,6 @@ def test_no_look_is_due_while_a_member_is_away(is_away: bool) -> None:  # noqa: 
     watch = Imbalance(context)
     members = {"m": MemberInfo(member_id="m", topics=("t",), is_away=is_away)}
     assignor = CooperativeStickyAssignor(Weights(rebalance=True))
-    watch.decided(Decision(assignor, Cluster({"t": 1}), members, ()), 0)
-    assert (watch.deadline_ms is None) is is_away
+    decision = Decision(assignor, Cluster({"t": 1}), members, Outcome((), is_final))
+    watch.decided(decision, 0)
+    assert (watch.deadline_ms is not None) is (is_final and not is_away)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from coterie_assignors import CooperativeStickyAssignor, RangeAssignor, WarmSettings
+from coterie_assignors import CooperativeStickyAssignor, RangeAssignor, WarmSettings, Weights
 from coterie_client.membership import Assign, Lose, Revoke, Role
 from coterie_client.membership.events import (
     JoinStarted,
@@ -78,6 +78,21 @@ def test_newcomer_gets_partitions_when_it_has_their_state() -> None:
     meeting.rest()
     assert shares([first, second]) == [3, 3]
     assert meeting.cold_starts() == 0
+
+
+def test_leader_does_not_ask_for_balance_while_a_warm_up_is_under_way() -> None:
+    meeting = WarmMeeting({"t": 12})
+    by_loads = [CooperativeStickyAssignor(Weights(smoothing=30.0, rebalance=True))]
+    (first,) = meeting.warm_team(1, assignors=by_loads)
+    second = meeting.warm("second", rate=0, assignors=by_loads).start()
+    for _ in range(60):
+        for partition in first.working:
+            first.machine.load(partition, 5.0, meeting.now_ms)
+        meeting.run(30_000)
+    assert Role.WARM_UP in second.roles.values()
+    assert shares([first, second]) == [12, 0]
+    reasons = [each.reason for worker in meeting.workers for each in worker.seen(JoinStarted)]
+    assert [reason for reason in reasons if reason.startswith("load")] == []
 
 
 def test_newcomer_restores_on_while_the_owner_lets_go() -> None:

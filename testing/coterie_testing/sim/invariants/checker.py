@@ -241,7 +241,6 @@ class InvariantChecker(WorkObserver):
         self.exemptions.journalled(event)
         match event:
             case MemberAway():
-                self.standbys.has_seen_absence = True
                 self._expired(event)
             case MemberGone() if event.how in _EXPIRIES:
                 self._expired(event)

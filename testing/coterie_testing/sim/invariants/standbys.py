@@ -23,9 +23,6 @@ class StandbyChecker:
     def __init__(self, counts: Counter[str]) -> None:
         self._running: dict[tuple[Worker, TopicPartition], Standby] = {}
         self._counts = counts
-        #: Whether a member was away.  When it is back, without a rebalance, the next one is the
-        #: first that finds places for copies of what was kept for it.
-        self.has_seen_absence = False
 
     # -- what workers do -----------------------------------------------------------------------
 
@@ -90,7 +87,7 @@ class StandbyChecker:
             each.options.state is not None and each.options.topics == workers[0].options.topics
             for each in workers
         )
-        if state is None or not is_alike or self.has_seen_absence:
+        if state is None or not is_alike:
             return
         wanted = min(state.options.settings.num_standbys, len(workers) - 1)
         counts = Counter(each.key for worker in workers for each in worker.group.standbys)
