@@ -16,8 +16,11 @@ __all__ = ["DATE_MS_MAX", "SEQ_MAX", "misfit"]
 #: Dates are before 2109, and durations shorter than that is from 1970.
 DATE_MS_MAX: Final = 2**42 - 1
 
-#: Numbers of lines, and offsets: their differences have 64 bits.
+#: Numbers of lines: their differences have 64 bits.
 SEQ_MAX: Final = 2**62 - 1
+
+#: Members commit whatever they like, within 64 bits.
+_OFFSET_MAX: Final = 2**63 - 1
 
 #: Other numbers; many of them can be added up.
 _NUMBER_MAX: Final = 2**53 - 1
@@ -109,7 +112,7 @@ def _is_offset(item: tuple[str, Any]) -> bool:
         is_number
         and int(number) <= _PARTITION_MAX
         and type(offset) is int
-        and -SEQ_MAX <= offset <= SEQ_MAX
+        and -_OFFSET_MAX - 1 <= offset <= _OFFSET_MAX
     )
 
 

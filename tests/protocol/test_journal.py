@@ -37,7 +37,7 @@ from coterie_protocol.journal_text import Audit, BadLine, read_lines
 
 NAMES = st.text(max_size=8)
 NUMBERS = st.integers(-(2**42) + 1, 2**42 - 1)
-OFFSETS = st.integers(-(2**62) + 1, 2**62 - 1)
+OFFSETS = st.integers(-(2**63), 2**63 - 1)
 PARTITION_NUMBERS = st.integers(0, 2**31 - 1)
 PARTITIONS = st.dictionaries(NAMES, st.lists(PARTITION_NUMBERS, max_size=3).map(tuple), max_size=3)
 LAGS = st.dictionaries(NAMES, st.dictionaries(NAMES, st.none() | NUMBERS), max_size=3)

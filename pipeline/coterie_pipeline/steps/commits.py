@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from coterie_pipeline.session import is_quick
@@ -15,6 +15,7 @@ __all__ = ["ENDS", "commits"]
 _HOUR_MS: Final = 3_600_000
 _MINUTE_MS: Final = 60_000
 _MOST: Final = 2**63 - 1
+_OFFSET_MOST: Final = 2**62 - 1
 _KEY: Final = ["group", "topic", "partition"]
 
 #: Known ends of partitions: the offset at which a partition ended at a time.
@@ -47,13 +48,19 @@ def _steps(lines: DataFrame) -> DataFrame:
         # An earlier version may have taken lines with other names than numbers.
         .where("partition is not null")
     )
+    near = _within(F.col("offset"))
     in_time = Window.partitionBy(*_KEY).orderBy("ts", "node", "seq")
     return one.withColumns(
         {
             "hour_ms": F.col("ts") - F.col("ts") % _HOUR_MS,
-            "step": F.col("offset") - F.lag("offset").over(in_time),
+            "step": near - F.lag(near).over(in_time),
         }
     )
+
+
+def _within(offset: Column) -> Column:
+    """An offset whose difference from another one has 64 bits, even if a member tried any number."""
+    return F.greatest(F.least(offset, F.lit(_OFFSET_MOST)), F.lit(-_OFFSET_MOST))
 
 
 def _by_group(lines: DataFrame) -> DataFrame:
@@ -99,7 +106,7 @@ def _with_lag(hours: DataFrame, ends: DataFrame) -> DataFrame:
         .groupBy("topic", "partition", "hour_ms")
         .agg(F.max_by("offset", F.struct("ts", "offset")).alias("end_offset"))
     )
-    behind = F.greatest(F.col("end_offset") - F.col("last_offset"), F.lit(0))
+    behind = _within(F.col("end_offset")) - _within(F.col("last_offset"))
     return hours.join(by_hour, ["topic", "partition", "hour_ms"], how="left").withColumn(
-        "lag", F.when(F.col("end_offset").isNotNull(), behind)
+        "lag", F.when(F.col("end_offset").isNotNull(), F.greatest(behind, F.lit(0)))
     )

@@ -224,7 +224,8 @@ class Sweep:
             try:
                 yield from self._pooled(pool)
             finally:
-                pool.shutdown(wait=False, cancel_futures=True)
+                # Without waiting, its thread would end beside the interpreter, and complain.
+                pool.shutdown(cancel_futures=True)
 
     def _pooled(self, pool: ProcessPoolExecutor) -> Iterator[Result]:
         waiting: deque[Future[list[Result]]] = deque()

@@ -10,10 +10,13 @@ WITH committed AS (
     SELECT grp, topic, CAST(pair.key AS BIGINT) AS partition, node, seq, ts, member,
         ts // 3600000 * 3600000 AS hour_ms,
         pair.value AS offset_,
-        pair.value - lag(pair.value) OVER (
+        near - lag(near) OVER (
             PARTITION BY grp, topic, CAST(pair.key AS BIGINT) ORDER BY ts, node, seq
         ) AS step
-    FROM offsets
+    FROM (
+        SELECT *, least(greatest(pair.value, -4611686018427387903), 4611686018427387903) AS near
+        FROM offsets
+    )
 )
 SELECT
     grp AS "group", topic, partition, hour_ms,

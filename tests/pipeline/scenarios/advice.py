@@ -209,6 +209,16 @@ def went_back_often() -> JournalBuilder:
 
 
 @scenario
+def went_back_as_far_as_can_be() -> JournalBuilder:
+    """A member tried the largest numbers that a request can carry."""
+    builder = JournalBuilder("went-back-as-far-as-can-be", generation=1)
+    builder.committed(100, "a", p0=2**63 - 1)
+    builder.committed(200, "a", p0=-(2**63))
+    builder.committed(300, "a", p0=2**63 - 1)
+    return builder
+
+
+@scenario
 def with_one_hole() -> JournalBuilder:
     """The node dropped a line."""
     builder = JournalBuilder("with-one-hole")
