@@ -59,7 +59,7 @@ def _steps(lines: DataFrame) -> DataFrame:
 
 
 def _within(offset: Column) -> Column:
-    """An offset whose difference from another one has 64 bits, even if a member tried any number."""
+    """An offset whose difference from others has 64 bits, even if a member tried any number."""
     return F.greatest(F.least(offset, F.lit(_OFFSET_MOST)), F.lit(-_OFFSET_MOST))
 
 
