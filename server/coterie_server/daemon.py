@@ -214,7 +214,8 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 def _within_open_files(options: ServerOptions) -> ServerOptions:
     """The options, with no more connections than this process may have open files."""
-    wanted, watchers = options.settings.max_connections, options.settings.http_max_watchers
+    wanted = options.settings.max_connections
+    watchers = 0 if options.http is None else options.settings.http_max_watchers
     possible = raise_open_file_limit(wanted + watchers)
     if possible < wanted + watchers:  # most are for members
         watchers = min(watchers, possible // 4)
