@@ -13,11 +13,11 @@ from coterie_server.security.sasl.steps import Accepted, Challenge, LoginRefused
 
 __all__ = ["OAuthBearerConversation", "ShownToken", "TokenRefusedError", "VerifyToken"]
 
-# Possessive, as those of SCRAM.
-_NAME: Final = r"(?:[^=,\0]++|=2C|=3D)++"
+# As those of SCRAM.
+_NAME: Final = r"(?!,)[^=,\0]*+(?:=(?:2C|3D)[^=,\0]*+)*"
 #: The parts are separated by \x01, and two of them end the message.
 _FIRST: Final = re.compile(
-    rf"n,(?:a=(?P<identity>{_NAME}))?,\x01(?P<pairs>(?:[A-Za-z]++=[\x21-\x7e \t\r\n]++\x01)*+)\x01"
+    rf"n,(?:a=(?P<identity>{_NAME}))?,\x01(?P<pairs>(?:[A-Za-z]++=[\x21-\x7e \t\r\n]++\x01)*)\x01"
 )
 _BEARER: Final = re.compile(r"bearer ++(?P<token>[-_~+/.A-Za-z0-9]++=*)", re.IGNORECASE)
 _REFUSED: Final = json.dumps({"status": "invalid_token"})
