@@ -30,6 +30,7 @@ from coterie_server.http.answers import (
     refuse_other_hosts,
     refused,
 )
+from coterie_server.http.console import ConsolePages, add_console
 from coterie_server.http.groups import (
     PageQuery,
     QueryError,
@@ -61,18 +62,22 @@ def create_app(
     """The pages of a node, for clients that ask for it by an allowed name, with their tokens."""
     pages = _Pages(node, backfill, metrics, others or OtherNodes())
     owners = pages.owner_pages(watchers_max)
+    known = tokens or Tokens()
+    console = ConsolePages(node, known, ["rebalance"])
     app = web.Application(
         middlewares=[
             errors_as_json,
             refuse_other_hosts(hosts or AllowedHosts()),
-            require_token(tokens or Tokens()),
+            require_token(known),
         ]
     )
+    add_console(app)
     app.add_routes(
         [
             web.get("/healthz", pages.health),
             web.get("/readyz", pages.readiness),
             web.get("/metrics", pages.metrics),
+            web.get("/v1/console", console.facts),
             web.get("/v1/nodes", pages.nodes),
             web.get("/v1/groups", pages.groups),
             web.get("/v1/groups/{group}", pages.group),
