@@ -42,6 +42,7 @@ from coterie_server.http.groups import (
 from coterie_server.http.node_view import NodeView
 from coterie_server.http.others import ASKED_BY, Answer, NodeSilentError, OtherNodes
 from coterie_server.http.owners import WATCHERS_MAX, OwnerPages
+from coterie_server.http.past import PastPage
 from coterie_server.http.tokens import MAY_READ, Tokens, require_token
 from coterie_server.metrics import Metrics
 from coterie_server.metrics.merged import merge
@@ -63,7 +64,8 @@ def create_app(
     pages = _Pages(node, backfill, metrics, others or OtherNodes())
     owners = pages.owner_pages(watchers_max)
     known = tokens or Tokens()
-    console = ConsolePages(node, known, ["rebalance"])
+    past = PastPage(node, pages.from_its_node, node.date_ms)
+    console = ConsolePages(node, known, ["rebalance"], has_past=past.has_journal)
     app = web.Application(
         middlewares=[
             errors_as_json,
@@ -81,6 +83,7 @@ def create_app(
             web.get("/v1/nodes", pages.nodes),
             web.get("/v1/groups", pages.groups),
             web.get("/v1/groups/{group}", pages.group),
+            web.get("/v1/groups/{group}/past", past.past),
             web.get("/v1/groups/{group}/owners", owners.owners),
             web.get("/v1/groups/{group}/owners/watch", owners.watch, allow_head=False),
             web.post("/v1/groups/{group}/rebalance", pages.force_rebalance),
@@ -126,7 +129,7 @@ class _Pages:
     def owner_pages(self, watchers_max: int) -> OwnerPages:
         """The pages that say who owns what."""
         return OwnerPages(
-            self._node, self._others, self._from_its_node, self._one_at_a_time, watchers_max
+            self._node, self._others, self.from_its_node, self._one_at_a_time, watchers_max
         )
 
     async def health(self, _request: web.Request) -> web.Response:
@@ -281,7 +284,7 @@ class _Pages:
         if not self._node.is_open:
             return not_ready(self._node.not_ready() or "")
         group_id = request.match_info["group"]
-        elsewhere = await self._from_its_node(request, group_id)
+        elsewhere = await self.from_its_node(request, group_id)
         if elsewhere is not None:
             return elsewhere
         group = self._node.find(group_id)
@@ -295,7 +298,7 @@ class _Pages:
         async with self._one_at_a_time:
             return await self._show(group_id, beginning)
 
-    async def _from_its_node(self, request: web.Request, group_id: str) -> web.Response | None:
+    async def from_its_node(self, request: web.Request, group_id: str) -> web.Response | None:
         """The answer about a group that another node has; None if it is to be found here."""
         owner = self._node.elsewhere(group_id)
         if owner is None:
@@ -342,7 +345,7 @@ class _Pages:
         reason = self._node.not_ready()
         if reason is not None:
             return not_ready(reason)
-        elsewhere = await self._from_its_node(request, request.match_info["group"])
+        elsewhere = await self.from_its_node(request, request.match_info["group"])
         if elsewhere is not None:
             return elsewhere
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from coterie_server.group import Refusal
 from coterie_server.group.owners import Ownerships, ownerships_of
@@ -27,7 +27,8 @@ class NodeView:
 
     def __init__(self, listener: Listener, journal: JournalWriter | None) -> None:
         self._listener = listener
-        self._journal = journal
+        #: Where it writes down what happens; None if it does not.
+        self.journal: Final = journal
         self._node: Node | None = None
         self._why_not = "The groups are being read."
 
@@ -147,6 +148,10 @@ class NodeView:
         """Who is told of what may have become of a group, by its name."""
         return self._node.watched if self._node else {}
 
+    def date_ms(self) -> int:
+        """The date that the node goes by."""
+        return self._node.date_ms() if self._node else 0
+
     async def force_rebalance(self, group_id: str) -> GroupView:
         """Start a rebalance and return the group once that is durable; may raise `Refusal`."""
         if self._node is None:
@@ -165,5 +170,5 @@ class NodeView:
             topics=len(node.topics) if node else None,
             parked_fetches=node.parked_fetches if node else None,
             net=self._listener.stats(),
-            journal=self._journal.stats() if self._journal else None,
+            journal=self.journal.stats() if self.journal else None,
         )

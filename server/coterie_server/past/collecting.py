@@ -79,6 +79,8 @@ class Collected:
     missing: list[Missing] = field(default_factory=list)
     #: Whether there are older lines that do not matter.
     has_enough: bool = False
+    #: The date of the oldest line about the group; None if there is none.
+    first_ms: int | None = None
 
 
 def collect(found: Iterable[FoundLine], since_ms: int, breathe: Callable[[], None]) -> Collected:
@@ -104,6 +106,7 @@ def collect(found: Iterable[FoundLine], since_ms: int, breathe: Callable[[], Non
             continue
         source = Source(values["node"], values["seq"], ts, values, len(line.text))
         sources.setdefault((source.node, source.seq), source)
+        collected.first_ms = ts
         if line.kind == RebalanceStarted.kind and ts < since_ms:
             before += 1
             if before > _REBALANCES_BEFORE:

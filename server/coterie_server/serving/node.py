@@ -77,6 +77,8 @@ class Node:
         self._config = config
         self._store = store
         self._clock = clock
+        #: The date, and that of a moment of the time that the groups go by.
+        self.date_ms, self.date_of = clock.date_ms, clock.date_of
         self._make_ids = make_ids
         self._make_catalogue = make_catalogue
         #: How other nodes are asked.
@@ -386,10 +388,6 @@ class Node:
         """When the present phase of a group's rebalance ends at the latest."""
         coordinator = self.coordinator(group.id)
         return coordinator.phase_deadline(group) if coordinator else None
-
-    def date_of(self, now_ms: int) -> int:
-        """The date of a moment of the time that the groups go by."""
-        return self._clock.date_of(now_ms)
 
     async def ensure_topic(self, name: str, partitions: int) -> None:
         """Have a topic with so many partitions, or raise `TopicRefusal`."""

@@ -14,6 +14,7 @@ from coterie_server.group import Group
 from coterie_server.http import (
     NodeView,
 )
+from coterie_server.journal import JournalWriter
 from coterie_server.net import Listener
 from coterie_server.net.stats import NetStats
 from coterie_server.serving import Cluster, GroupShard, NodeNote
@@ -86,6 +87,10 @@ class Node:
         """The date is the running time."""
         return now_ms
 
+    def date_ms(self) -> int:
+        """The date is the running time."""
+        return self.world.now_ms
+
     async def force_rebalance(self, group_id: str) -> None:
         """Start a rebalance."""
         if self.fault is not None:
@@ -101,9 +106,9 @@ class _Listener:
         return NetStats(0, 0, 0, 0, 0, 0, {}, {})
 
 
-def view_of(node: Node | None) -> NodeView:
+def view_of(node: Node | None, journal: JournalWriter | None = None) -> NodeView:
     """What the pages see of a node; without one, it is not ready."""
-    view = NodeView(cast(Listener, _Listener()), None)
+    view = NodeView(cast(Listener, _Listener()), journal)
     if node is not None:
         view.open(cast(ServingNode, node))
     return view

@@ -65,11 +65,15 @@ def assert_equal(lines: Lines, group: str, since_ms: int = 0, count: int = 60) -
 def rebalances_told(answer: Answer) -> list[Any]:
     return [
         (
-            row["started_ms"], row["ended_ms"], row["outcome"], row["cause"],
-            None if row["stopped_partition_seconds"] is None else round(row["stopped_partition_seconds"] * 1000),
+            *(row[name] for name in ("started_ms", "ended_ms", "outcome", "cause")),
+            milliseconds(row["stopped_partition_seconds"]),
         )
         for row in reversed(answer["rebalances"])
-    ]  # fmt: skip
+    ]
+
+
+def milliseconds(seconds: float | None) -> int | None:
+    return None if seconds is None else round(seconds * 1000)
 
 
 def faults_told(answer: Answer, since_ms: int) -> list[Any]:
