@@ -1,1 +1,1 @@
-"""The files of the console, a page that browsers show; `coterie_server.http.console` serves them."""
+"""The files of the console, a page for browsers, which `coterie_server.http.console` serves."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, final
 
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from multidict import MultiMapping
 
     from coterie_protocol.journal import Partitions
+    from coterie_server.http.elsewhere import Elsewhere
     from coterie_server.http.group_view import GroupView, MemberView
     from coterie_server.http.node_view import NodeView
 
@@ -54,15 +54,9 @@ def _date(query: MultiMapping[str], name: str, default: int) -> int:
 class PastPage:
     """Tells who owned what in a group, when, and why that changed."""
 
-    def __init__(
-        self,
-        node: NodeView,
-        from_its_node: Callable[[web.Request, str], Awaitable[web.Response | None]],
-        now_ms: Callable[[], int],
-    ) -> None:
+    def __init__(self, node: NodeView, elsewhere: Elsewhere) -> None:
         self._node = node
-        self._from_its_node = from_its_node
-        self._now_ms = now_ms
+        self._elsewhere = elsewhere
         self._reader = PastReader(node.journal)
 
     @property
@@ -75,11 +69,11 @@ class PastPage:
         if not self._node.is_open:
             return not_ready(self._node.not_ready() or "")
         group_id = request.match_info["group"]
-        elsewhere = await self._from_its_node(request, group_id)
+        elsewhere = await self._elsewhere.answer(request, group_id)
         if elsewhere is not None:
             return elsewhere
         try:
-            asked = Asked(group_id, *asked_time(request.query, self._now_ms()))
+            asked = Asked(group_id, *asked_time(request.query, self._node.date_ms()))
         except QueryError as problem:
             return error(HTTPStatus.BAD_REQUEST, "bad_request", str(problem))
         group = await self._node.group(group_id)

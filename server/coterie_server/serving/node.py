@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from coterie_protocol import messages as m
     from coterie_protocol.journal import Event
     from coterie_server.group import Config, Group, IdSource
+    from coterie_server.group.step import Step
     from coterie_server.net import Exchange
     from coterie_server.net.fast_path import Sender
     from coterie_server.security.records import Credentials
@@ -115,7 +116,7 @@ class Node:
             observe=observe,
             arm=self._alarm.arm,
         )
-        self._has_joined, self.watched = False, self._context.watched
+        self._has_joined, self.listeners = False, self._context.listeners
 
     # -- life ----------------------------------------------------------------------------------
 
@@ -393,6 +394,6 @@ class Node:
         """Have a topic with so many partitions, or raise `TopicRefusal`."""
         await self._serving.topics.beginning.ensure(name, partitions)
 
-    async def force_rebalance(self, group_id: str) -> None:
-        """Start one rebalance of a group of static members, or raise `Refusal`."""
-        await self._serving.group_shard(group_id).force_rebalance(group_id)
+    async def operate(self, group_id: str, operation: Callable[[Step], None]) -> None:
+        """Do what an operator asks of a group, durably; may raise `Refusal`."""
+        await self._serving.group_shard(group_id).operate(operation)
