@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from coterie_server.http.group_view import GroupView, MemberView
     from coterie_server.http.node_view import NodeView
 
-__all__ = ["PastPage", "asked_time"]
+__all__ = ["TOO_LONG", "PastPage", "asked_time"]
 
 #: The time that is told about if none is asked for.
 _HOUR_MS: Final = 3_600_000
 _DIGITS_MAX: Final = 15
 
-_TOO_LONG: Final = (
+TOO_LONG: Final = (
     "Too much has happened to the group in that time; ask for a shorter one, or make a report of it"
     " with `coterie pipeline report`."
 )
@@ -83,7 +83,7 @@ class PastPage:
             taken_over_ms = self._node.taken_over_ms(group_id)
             return json_body(await self._reader.read(asked, _present(group), taken_over_ms))
         except StoppedError:
-            return error(HTTPStatus.SERVICE_UNAVAILABLE, "too_much", _TOO_LONG)
+            return error(HTTPStatus.SERVICE_UNAVAILABLE, "too_much", TOO_LONG)
 
 
 def _present(group: GroupView) -> Present:
