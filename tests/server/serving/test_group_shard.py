@@ -23,8 +23,7 @@ from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import Event, GroupRecovered, RebalanceStarted
 from coterie_server.address import Address
 from coterie_server.config.assembly import RandomIds
-from coterie_server.group import operations
-from coterie_server.group import Config, GroupCoordinator, Refusal
+from coterie_server.group import Config, GroupCoordinator, Refusal, operations
 from coterie_server.log import configure
 from coterie_server.serving import GroupShard, NodeContext
 from coterie_server.serving import shard as shard_module

@@ -10,6 +10,11 @@ const SHADES = [
   { saturation: 30, light: 52 },
 ];
 
+/** The key of a member's colour: a static member keeps its own when its process is replaced. */
+export function colourKey(member) {
+  return member.instance === null ? `member ${member.member}` : `instance ${member.instance}`;
+}
+
 /** The colour at a place in the palette, as CSS. */
 export function colourAt(place) {
   const hue = HUES[place % HUES.length];
