@@ -2,7 +2,7 @@
 
 import { getJson, groupPath, watch } from "./lib/api.js";
 import { element, fill, mark, setText } from "./lib/dom.js";
-import { count, counted, duration, memberName, visible } from "./lib/format.js";
+import { count, counted, duration, memberNames, visible } from "./lib/format.js";
 import * as format from "./lib/format.js";
 import { colourKey, makePalette } from "./lib/palette.js";
 import { everySecond, onceAFrame } from "./clock.js";
@@ -15,10 +15,14 @@ import { mountProgress } from "./progress.js";
 import { isRebalancing, showState, stateBadge, stateName } from "./states.js";
 import { makeTable } from "./table.js";
 
+// With worker-2 before worker-10.
+const ORDER = new Intl.Collator("en", { numeric: true });
+
 function makeState(name) {
   return {
     name,
     group: null,
+    names: new Map(),
     table: makeTable(),
     seen: new Map(),
     palette: makePalette(),
@@ -107,9 +111,12 @@ function takeGroupEvent(state, frame, kind, data, past) {
     state.seen = new Map(Object.entries(data.seen));
   } else if (kind === "group") {
     const before = state.group;
-    state.group = data;
+    const names = memberNames(data.members);
+    const byName = (one, other) => ORDER.compare(names.get(one.member), names.get(other.member));
+    state.group = { ...data, members: [...data.members].sort(byName) };
     state.isGone = false;
     state.seen = new Map(data.members.map((each) => [each.member, each.last_seen_ms]));
+    state.names = names;
     state.palette.know(data.members.map(colourKey));
     frame.tell(null);
     announce(state, frame);
@@ -200,14 +207,13 @@ function drawAll(parts, state, frame) {
 
 function drawFacts(facts, state) {
   const { group } = state;
-  const leader = group.members.find((each) => each.member === group.leader);
   const owned = state.table.cells(group).filter((each) => each.owner !== null).length;
   const shown = [
     ["Members", count(group.members.length)],
     ["Partitions", partitionsText(state, owned)],
     ["Generation", count(group.generation)],
     ["Assignor", group.protocol ?? "—"],
-    ["Leader", leader ? visible(memberName(leader)) : "—"],
+    ["Leader", visible(state.names.get(group.leader) ?? "—")],
     ["Coordinator", group.node === undefined ? "—" : `node ${group.node}, shard ${group.shard}`],
   ];
   if (group.next_probing_ms !== null && group.next_probing_ms !== undefined) {

@@ -264,8 +264,8 @@ function listen(choose, search, order, state) {
 }
 
 function tableHead() {
-  const names = ["Group", "State", "Members", "Partitions", "Last rebalance", "It cost", "In the last hour"];
-  const numbers = new Set(["Members", "Partitions", "It cost", "In the last hour"]);
+  const names = ["Group", "State", "Members", "Partitions", "Last rebalance", "Cost", "Last hour"];
+  const numbers = new Set(["Members", "Partitions", "Cost", "Last hour"]);
   const cells = names.map((name) =>
     element("th", { scope: "col", class: numbers.has(name) ? "number" : null }, name),
   );

@@ -3,12 +3,14 @@
 
 import { element, fill, keyOf, mark, reconcile, setText } from "./lib/dom.js";
 import { count, counted, memberName, ranges, shortened, visible } from "./lib/format.js";
+import { mountFinder } from "./finder.js";
 import { colourKey } from "./lib/palette.js";
 import { byTopic, copiesOf } from "./table.js";
 
 // Up to so many cells of a topic are large enough for their numbers.
 const NUMBERED = 96;
 const CELLS_MAX = 4000;
+const DETAIL = "Point at a partition, or walk over them with the arrow keys, to see more of it.";
 
 const STATES = {
   owned: "owned",
@@ -20,14 +22,16 @@ const STATES = {
 
 export function mountMap(state) {
   const topics = element("div", { class: "topics" });
-  const detail = element("p", { class: "detail" });
+  const detail = element("p", { class: "detail" }, DETAIL);
+  const order = { isByOwner: false };
+  const arrange = element("button", { type: "button", class: "quiet", "aria-pressed": "false" }, "Sort by owner");
   const legend = element("ul", { class: "legend", "aria-label": "Owners" });
   const table = makeOwnerTable();
   const hint = element("p", { class: "empty", hidden: true });
   const root = element(
     "section",
     { class: "panel map", "aria-labelledby": "map-title" },
-    element("h2", { id: "map-title" }, "Who owns what"),
+    element("header", {}, element("h2", { id: "map-title" }, "Who owns what"), mountFinder(state, topics), arrange),
     legend,
     topics,
     hint,
@@ -35,6 +39,12 @@ export function mountMap(state) {
     table.root,
   );
   let drawn = {};
+  arrange.addEventListener("click", () => {
+    order.isByOwner = !order.isByOwner;
+    mark(arrange, "aria-pressed", String(order.isByOwner));
+    drawn = {};
+    state.redraw();
+  });
   listenToCells(topics, detail, state);
   return {
     root,
@@ -49,7 +59,7 @@ export function mountMap(state) {
       mark(topics, "data-dim", state.highlighted !== null);
       drawLegend(legend, world, state);
       if (!isSame) {
-        const items = [...byTopic(cells)].map(([topic, some]) => ({ topic, some }));
+        const items = [...byTopic(cells)].map(([topic, some]) => ({ topic, some: arranged(some, order, world) }));
         reconcile(topics, items, (each) => each.topic, makeTopic, (child, each) => updateTopic(child, each, world));
         table.draw(world);
       }
@@ -58,6 +68,16 @@ export function mountMap(state) {
       setText(hint, whyEmpty(state.group));
     },
   };
+}
+
+/** Cells by number, or those of each owner together. */
+function arranged(cells, order, world) {
+  if (!order.isByOwner) {
+    return cells;
+  }
+  const places = new Map(world.group.members.map((each, at) => [each.member, at]));
+  const placeOf = (cell) => places.get(world.ownerOf(cell)?.member) ?? places.size;
+  return [...cells].sort((a, b) => placeOf(a) - placeOf(b) || a.partition - b.partition);
 }
 
 function whyEmpty(group) {
@@ -79,7 +99,7 @@ function makeWorld(state, cells) {
     group,
     cells,
     palette,
-    members,
+    names: state.names,
     highlighted: state.highlighted,
     copies: copiesOf(group),
     ownerOf: (cell) => members.get(cell.owner) ?? (cell.instance ? byInstance.get(cell.instance) : undefined),
@@ -134,14 +154,14 @@ function updateCell(button, cell, world, isNumbered) {
   button.style.setProperty("--ink", key === null ? "inherit" : world.palette.ink(key));
   button.style.setProperty("--next", warming ? world.palette.colour(colourKey(warming)) : "transparent");
   setText(button, isNumbered ? cell.partition : "");
-  mark(button, "aria-label", describe(cell, owner, copies));
+  mark(button, "aria-label", describe(cell, owner, copies, world.names));
 }
 
 /** A cell in words. */
-function describe(cell, owner, copies) {
+function describe(cell, owner, copies, names) {
   const parts = [`${visible(cell.topic)} ${cell.partition}`, STATES[cell.state] ?? cell.state];
   if (owner) {
-    parts.push(`owner ${visible(memberName(owner))}`);
+    parts.push(`owner ${visible(names.get(owner.member))}`);
   } else if (cell.owner) {
     parts.push(`owner ${visible(cell.owner)}`);
   }
@@ -151,7 +171,7 @@ function describe(cell, owner, copies) {
   if (cell.token !== null) {
     parts.push(`token ${cell.token}`);
   }
-  const named = (some) => some.map((each) => visible(memberName(each))).join(", ");
+  const named = (some) => some.map((each) => visible(names.get(each.member))).join(", ");
   if (copies?.warming.length) {
     parts.push(`being copied by ${named(copies.warming)}`);
   }
@@ -272,7 +292,7 @@ function makeOwner({ key }, state) {
 
 function updateOwner(child, { key, member }, world, counts) {
   child.swatch.style.setProperty("--own", world.palette.colour(key));
-  setText(child.name, shortened(memberName(member), 32));
+  setText(child.name, shortened(world.names.get(member.member), 32));
   mark(child.button, "title", visible(memberName(member)));
   setText(child.number, count(counts.get(key) ?? 0));
   mark(child.button, "aria-pressed", String(world.highlighted === key));
@@ -309,7 +329,7 @@ function drawTable(body, world) {
   const rows = new Map();
   for (const cell of world.cells) {
     const owner = world.ownerOf(cell);
-    const name = owner ? memberName(owner) : (cell.owner ?? "");
+    const name = owner ? world.names.get(owner.member) : (cell.owner ?? "");
     const key = keyOf(cell.topic, cell.state, name);
     const row = rows.get(key) ?? { key, topic: cell.topic, state: cell.state, name, numbers: [] };
     row.numbers.push(cell.partition);

@@ -96,10 +96,11 @@ function updateRow(row, member, state, now) {
   const { parts } = row;
   const key = colourKey(member);
   parts.swatch.style.setProperty("--own", state.palette.colour(key));
-  setText(parts.name, shortened(memberName(member)));
+  const name = state.names.get(member.member);
+  setText(parts.name, shortened(name));
   mark(parts.name, "title", visible(memberName(member)));
   setText(parts.marks, marksOf(member, state.group).join(" · "));
-  setText(parts.id, member.instance === null ? "" : shortened(member.member));
+  setText(parts.id, name === member.member ? "" : shortened(member.member));
   setText(parts.client, `${shortened(member.client_id)} at ${visible(member.host)}`);
   setText(parts.where, [member.address, labelsOf(member)].filter((each) => each).map(visible).join(" · "));
   const owned = countOf(member.owned);

@@ -1,7 +1,7 @@
 // A rebalance that is going on: which phase it is in, who is awaited, since when and until when.
 
 import { element, fill, mark, reconcile, setText } from "./lib/dom.js";
-import { counted, duration, memberName, timeOfDay, visible } from "./lib/format.js";
+import { counted, duration, timeOfDay, visible } from "./lib/format.js";
 import { isRebalancing } from "./states.js";
 
 const NAMES_MAX = 12;
@@ -34,7 +34,7 @@ export function mountProgress(state) {
         setText(why, running ? causeOf(running) : "");
         drawSteps(steps, group, now);
         drawWait(bar, left, group.awaiting, running, now);
-        drawAwaited(awaited, group);
+        drawAwaited(awaited, group, state.names);
       }
     },
   };
@@ -89,12 +89,12 @@ function drawWait(bar, left, awaiting, running, now) {
   setText(left, `It waits for at most ${rest} more, until ${timeOfDay(until)}.`);
 }
 
-function drawAwaited(list, group) {
+function drawAwaited(list, group, called) {
   const { awaiting } = group;
   const members = new Map(group.members.map((each) => [each.member, each]));
   const names = (awaiting?.members ?? []).map((id) => {
     const member = members.get(id);
-    return { key: id, text: member ? `${visible(memberName(member))} at ${visible(member.host)}` : visible(id) };
+    return { key: id, text: member ? `${visible(called.get(id))} at ${visible(member.host)}` : visible(id) };
   });
   for (const id of awaiting?.unclaimed ?? []) {
     names.push({ key: `unclaimed ${id}`, text: `${visible(id)}, an id with which no client has come back` });

@@ -4,10 +4,13 @@ import { element, mark, reconcile, setText } from "./lib/dom.js";
 import { count, dateAndTime, duration, timeOfDay, visible } from "./lib/format.js";
 import { costOf, outcomeName } from "./states.js";
 
+const SHOWN_FIRST = 8;
+
 export function mountRebalances(state) {
   const body = element("tbody");
   const note = element("p", { class: "hint" });
-  const names = ["When", "Why", "Took", "Moved", "It cost"];
+  const more = element("button", { type: "button", class: "more" }, "Show all");
+  const names = ["When", "Why", "Took", "Moved", "Cost"];
   const head = names.map((name, at) => element("th", { scope: "col", class: at >= 2 ? "number" : null }, name));
   const table = element(
     "table",
@@ -20,13 +23,20 @@ export function mountRebalances(state) {
     { class: "panel", "aria-labelledby": "rebalances-title" },
     element("h2", { id: "rebalances-title" }, "Last rebalances"),
     table,
+    more,
     note,
   );
+  let most = SHOWN_FIRST;
+  more.addEventListener("click", () => {
+    most = Infinity;
+    state.redraw();
+  });
   return {
     root,
     draw() {
       const { rebalances, history } = state.group;
-      reconcile(body, rebalances, (each) => `${each.started_ms} ${each.generation}`, makeRow, updateRow);
+      mark(more, "hidden", rebalances.length <= most);
+      reconcile(body, rebalances.slice(0, most), (each) => `${each.started_ms} ${each.generation}`, makeRow, updateRow);
       mark(table, "hidden", rebalances.length === 0);
       const since = history.since_ms === null ? "" : ` They are known from ${dateAndTime(history.since_ms)} on.`;
       setText(note, rebalances.length === 0 ? `None is known. ${history.message}` : `${history.message}${since}`);
