@@ -4,6 +4,7 @@ import { groupPath } from "./lib/api.js";
 import { element, fill, mark, setText } from "./lib/dom.js";
 import { counted, dateAndTime, duration, timeOfDay } from "./lib/format.js";
 import { makePast, momentOf, nodeText, turnAfter, turnBefore } from "./past_model.js";
+import { makeList } from "./past_list.js";
 import { makeMomentView } from "./past_moment.js";
 import { makeTimeline } from "./past_timeline.js";
 
@@ -57,6 +58,7 @@ function makeParts(palette, pick) {
     missing: element("ul", { class: "past-missings", "aria-label": "What is not known" }),
     timeline: makeTimeline({ palette, onPick: pick }),
     moment: makeMomentView({ palette, onPick: pick }),
+    list: makeList({ onPick: pick }),
   };
 }
 
@@ -82,6 +84,7 @@ function panelOf(parts) {
     parts.missing,
     parts.heard,
     parts.moment.root,
+    parts.list.root,
   ];
 }
 
@@ -159,6 +162,7 @@ function showPast(parts, state) {
   setText(parts.range, rangeText(past));
   fill(parts.missing, ...notes(past).map((text) => element("li", {}, text)));
   parts.timeline.show(past);
+  parts.list.show(past);
 }
 
 function rangeText(past) {
@@ -188,6 +192,7 @@ function pickMoment(parts, state, at, says = true) {
   setText(parts.when, momentDate(past, state.at));
   parts.timeline.point(state.at);
   parts.moment.show(past, moment);
+  parts.list.point(moment);
   if (says) {
     setText(parts.heard, momentText(moment));
   }

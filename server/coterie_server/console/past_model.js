@@ -1,7 +1,7 @@
 // What was the case in a group at a moment, from what is told of its past. Nothing here touches the
 // page, so that it runs in tests without a browser.
 
-import { counted, duration, memberName, ranges, shortened } from "./lib/format.js";
+import { cost, counted, duration, memberName, ranges, shortened } from "./lib/format.js";
 import { colourKey } from "./lib/palette.js";
 
 const TEXT_MAX = 40;
@@ -217,12 +217,16 @@ export function sentencesOf(past, moment) {
 }
 
 function runningText(rebalance, at) {
-  const since = duration(at - rebalance.started_ms);
-  const phase =
-    rebalance.joined_ms === null || at < rebalance.joined_ms
-      ? "waiting for members to join"
-      : "waiting for the assignment";
-  return `Rebalancing for ${since}, ${phase}: ${rebalance.because}.`;
+  const sinceMs = at - rebalance.started_ms;
+  const isJoining = rebalance.joined_ms === null || at < rebalance.joined_ms;
+  const phase = isJoining ? `waiting for ${awaitedText(rebalance, sinceMs)}` : "waiting for the assignment";
+  return `Rebalancing for ${duration(sinceMs)}, ${phase}: ${rebalance.because}.`;
+}
+
+/** Who had not joined by then, as far as that is told: the slowest ones are. */
+function awaitedText(rebalance, sinceMs) {
+  const late = rebalance.late.filter((each) => each.after_ms > sinceMs);
+  return late.length > 0 ? named(late.map((each) => each.instance ?? each.member)) : "members to join";
 }
 
 /** A rebalance in a few words. */
@@ -237,6 +241,9 @@ export function rebalanceText(rebalance) {
   const parts = [outcomes[rebalance.outcome] ?? rebalance.outcome];
   if (rebalance.moved > 0) {
     parts.push(`${counted(rebalance.moved, "partition")} moved`);
+  }
+  if (rebalance.stopped_partition_seconds > 0) {
+    parts.push(`${cost(rebalance.stopped_partition_seconds)} stood still`);
   }
   return parts.join(", ");
 }

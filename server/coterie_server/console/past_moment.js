@@ -1,7 +1,7 @@
 // What was the case at one moment: in words, as a map of partitions, and member by member.
 
 import { element, fill, mark, reconcile, setText } from "./lib/dom.js";
-import { ago, cost, count, counted, dateAndTime, shortened, visible } from "./lib/format.js";
+import { ago, count, counted, dateAndTime, shortened, visible } from "./lib/format.js";
 import { keyOfLabel, ownedText, rebalanceText, sentencesOf, spanText } from "./past_model.js";
 
 const NUMBERED = 96;
@@ -74,14 +74,13 @@ function showWhy(why, past, moment, onPick) {
   const go = element("button", { type: "button", class: "link", on: { click: () => onPick(last.started_ms) } });
   go.append(dateAndTime(last.started_ms));
   const detail = last.detail ? ` (${shortened(last.detail, 80)})` : "";
-  const price = last.stopped_partition_seconds === null ? "" : `; ${cost(last.stopped_partition_seconds)} stood still`;
   fill(
     why,
     element("b", {}, head === "" ? "" : `${head}${node}. `),
-    `Last rebalance before, ${ago(last.started_ms, moment.at)}, at `,
+    "Last rebalance ",
     go,
-    ": ",
-    element("span", { dir: "auto" }, `${last.because}${detail}; ${rebalanceText(last)}${price}.`),
+    `, ${ago(last.started_ms, moment.at).replace(/^now$/, "just now")}: `,
+    element("span", { dir: "auto" }, `${last.because}${detail}; ${rebalanceText(last)}.`),
   );
 }
 
@@ -171,7 +170,7 @@ function makeRow({ label }) {
   const cells = [element("td", { dir: "auto" }), element("td", { dir: "auto" }), element("td", { dir: "auto" })];
   const head = element("th", { scope: "row" }, element("span", { class: "who" }, swatch, name), under);
   const row = element("tr", {}, head, cells);
-  return Object.assign(row, { swatch, under, cells });
+  return Object.assign(row, { swatch, under, shown: cells });
 }
 
 function updateRow(row, { label, member, owned, count: number }, past, moment, palette) {
@@ -179,7 +178,7 @@ function updateRow(row, { label, member, owned, count: number }, past, moment, p
   const joined = member?.from_ms ?? null;
   const since = joined === null ? "" : `for ${ago(joined, moment.at).replace(" ago", "")}`;
   setText(row.under, member === null ? "not a member at that moment" : since.replace("for now", "just joined"));
-  const [client, host, owns] = row.cells;
+  const [client, host, owns] = row.shown;
   setText(client, member?.client_id ? shortened(member.client_id) : "—");
   setText(host, member?.host ? visible(member.host) : "—");
   const text = number === 0 ? "nothing" : `${count(number)}: ${ownedText({ owned })}`;

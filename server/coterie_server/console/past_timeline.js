@@ -3,13 +3,14 @@
 // the same to everyone else.
 
 import { element, fill, mark } from "./lib/dom.js";
-import { cost, counted, dateAndTime, duration, memberName, shortened, timeOfDay } from "./lib/format.js";
+import { counted, dateAndTime, duration, memberName, shortened, timeOfDay } from "./lib/format.js";
 import { keyOfLabel, nodeText, rebalanceText, spanText } from "./past_model.js";
 
 const AXIS = 20;
 const REBALANCES = 46;
 const FAULTS = 12;
-const ROW = 11;
+const ROW = 16;
+const LETTER = 6.2;
 const ROWS_MAX = 12;
 const CROWD = 54;
 const TITLE = 18;
@@ -170,7 +171,7 @@ function rebalances(past, scale, y) {
     const end = each.ended_ms ?? past.until_ms;
     const width = Math.max(LEAST_WIDTH, scale.x(end) - scale.x(each.started_ms));
     const x = Math.min(scale.x(each.started_ms), scale.width - width);
-    const words = `${dateAndTime(each.started_ms)}: ${each.because}; ${rebalanceText(each)}; ${cost(each.stopped_partition_seconds)} stood still`;
+    const words = `${dateAndTime(each.started_ms)}: ${each.because}; ${rebalanceText(each)}`;
     const shape = { class: "past-rebalance", "data-outcome": each.outcome, x, y: base - height, width, height, rx: 1 };
     return element("rect", shape, element("title", {}, words));
   });
@@ -211,12 +212,25 @@ function members(past, scale, y, rows, palette) {
     some.map((each) => {
       const from = each.from_ms ?? past.since_ms;
       const width = Math.max(LEAST_WIDTH, scale.x(each.until_ms ?? past.until_ms) - scale.x(from));
-      const shape = { class: "past-member", x: scale.x(from), y: y + at * ROW, width, height: ROW - 4, rx: 2 };
-      const made = element("rect", shape, element("title", {}, membershipText(label, each)));
-      made.style.setProperty("fill", palette.colour(keyOfLabel(past, label)));
-      return made;
+      const shape = { x: scale.x(from), y: y + at * ROW, width, height: ROW - 3, rx: 2 };
+      const bar = element("rect", shape);
+      const key = keyOfLabel(past, label);
+      bar.style.setProperty("fill", palette.colour(key));
+      const title = element("title", {}, membershipText(label, each));
+      return element("g", { class: "past-member" }, bar, nameIn(shape, label, palette.ink(key)), title);
     }),
   );
+}
+
+/** As much of a name as there is room for in a bar; none if that is too little to read. */
+function nameIn(shape, label, ink) {
+  const letters = Math.min(40, Math.floor((shape.width - 8) / LETTER));
+  if (letters < 5) {
+    return null;
+  }
+  const text = element("text", { x: shape.x + 4, y: shape.y + ROW - 6 }, shortened(label, letters));
+  text.style.setProperty("fill", ink);
+  return text;
 }
 
 function membershipText(label, each) {
