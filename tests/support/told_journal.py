@@ -86,7 +86,10 @@ class Teller:
         keeps: bool = False,
         **completed: Any,
     ) -> None:
-        """A whole rebalance; `after` says when each member joined, `keeps` that they let nothing go."""
+        """A whole rebalance.
+
+        `after` says when each member joined, and `keeps` that they let nothing go before.
+        """
         took_ms = max(after.values())
         began = "Stable" if self.generation else "Empty"
         self.tell(
@@ -168,7 +171,8 @@ def _hour() -> Teller:
         keeps=True,
         needs_rejoin=True,
     )
-    given, it.owned = it.owned, _spread([ann, cleo])
+    given = it.owned
+    it.owned = {**_spread([ann, cleo]), dan: given[dan]}
     for at_ms in (47 * MINUTE_MS + 9_000, 47 * MINUTE_MS + 40_000):
         it.rebalance(
             at_ms,
