@@ -40,6 +40,8 @@ T = TypeVar("T")
 
 #: A page ends with the group that makes it this long.
 _PAGE_BYTES: Final = 4_194_304
+#: Any name, percent-encoded.
+_GROUP: Final = "/v1/groups/{group:[^/]+}"
 #: How many unreadable lines are shown.
 _EXAMPLES: Final = 20
 
@@ -60,10 +62,10 @@ def create_archive_app(journals: Journals, hosts: AllowedHosts | None = None) ->
             web.get("/v1/journal", pages.journal),
             web.get("/v1/groups", pages.groups),
             web.get("/v1/watch", pages.watch, allow_head=False),
-            web.get("/v1/groups/{group}", pages.group),
-            web.get("/v1/groups/{group}/watch", pages.watch, allow_head=False),
-            web.get("/v1/groups/{group}/offsets", pages.offsets),
-            web.get("/v1/groups/{group}/past", pages.past),
+            web.get(_GROUP, pages.group),
+            web.get(f"{_GROUP}/watch", pages.watch, allow_head=False),
+            web.get(f"{_GROUP}/offsets", pages.offsets),
+            web.get(f"{_GROUP}/past", pages.past),
         ]
     )
     return app

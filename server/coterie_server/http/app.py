@@ -33,6 +33,10 @@ from coterie_server.serving import NodeNote
 __all__ = ["create_app"]
 
 
+#: Any name, percent-encoded; by itself, aiohttp's pattern of names takes no braces.
+_GROUP: Final = "/v1/groups/{group:[^/]+}"
+
+
 def create_app(
     node: NodeView,
     backfill: Backfill,
@@ -73,16 +77,16 @@ def create_app(
             web.get("/v1/nodes", pages.nodes),
             web.get("/v1/groups", lists.groups),
             web.get("/v1/watch", lists.watch, allow_head=False),
-            web.get("/v1/groups/{group}", groups.group),
-            web.get("/v1/groups/{group}/watch", groups.watch, allow_head=False),
-            web.get("/v1/groups/{group}/offsets", groups.offsets),
-            web.get("/v1/groups/{group}/past", past.past),
-            web.get("/v1/groups/{group}/owners", owners.owners),
-            web.get("/v1/groups/{group}/owners/watch", owners.watch, allow_head=False),
-            web.post("/v1/groups/{group}/rebalance", actions.rebalance),
-            web.post("/v1/groups/{group}/members/remove", actions.remove),
-            web.post("/v1/groups/{group}/offsets/reset", actions.reset),
-            web.delete("/v1/groups/{group}", actions.delete),
+            web.get(_GROUP, groups.group),
+            web.get(f"{_GROUP}/watch", groups.watch, allow_head=False),
+            web.get(f"{_GROUP}/offsets", groups.offsets),
+            web.get(f"{_GROUP}/past", past.past),
+            web.get(f"{_GROUP}/owners", owners.owners),
+            web.get(f"{_GROUP}/owners/watch", owners.watch, allow_head=False),
+            web.post(f"{_GROUP}/rebalance", actions.rebalance),
+            web.post(f"{_GROUP}/members/remove", actions.remove),
+            web.post(f"{_GROUP}/offsets/reset", actions.reset),
+            web.delete(_GROUP, actions.delete),
         ]
     )
     app.on_shutdown.extend((owners.close, groups.close, lists.close))
