@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from coterie_pipeline.replay.late import late
-from coterie_pipeline.replay.order import Placed
+from coterie_protocol.replay.late import late
+from coterie_protocol.replay.order import Placed
 
 __all__ = ["Rebalance", "Rebalances", "closes", "is_readable"]
 
@@ -81,7 +81,7 @@ class Rebalance:
     detection_ms: int | None = None
     kept: Mapping[str, int | None] = field(default_factory=dict)
 
-    def told(self, kind: str, name: str) -> Any:  # noqa: ANN401  # any JSON
+    def told(self, kind: str, name: str) -> Any:  # any JSON
         """A field of its line of a kind; None if it has no such line."""
         line = self.lines.get(kind)
         return None if line is None else line[name]
