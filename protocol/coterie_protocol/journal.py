@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from coterie_protocol._journal_events import (
     CAUSES,
+    DEATHS,
     KINDS,
     ClockStepped,
     Event,
@@ -54,6 +55,7 @@ from coterie_protocol.exceptions import CoterieError
 
 __all__ = [
     "CAUSES",
+    "DEATHS",
     "KINDS",
     "SCHEMA_VERSION",
     "ClockStepped",

@@ -31,7 +31,7 @@ from coterie_server.history.record import (
     RebalanceOutcome,
     RebalanceRecord,
 )
-from coterie_server.history.stopped_partitions import StoppedPartitions
+from coterie_server.history.stopped_partitions import Charge, StoppedPartitions
 from coterie_server.history.waiting_moves import waiting_moves
 
 __all__ = ["History"]
@@ -69,6 +69,9 @@ class History:
         self._recovered_ms: int | None = None
         #: The groups deleted last.
         self._deleted_groups: dict[str, None] = {}
+        #: For how long owners had been silent that were given up or replaced, added up over their
+        #: partitions and all groups, whether or not a rebalance pays for it.
+        self.silent_partition_ms = 0
 
     # -- asking --------------------------------------------------------------------------------
 
@@ -157,19 +160,23 @@ class History:
         if event.state not in _REBALANCING:
             group.went = CountedNames()
         # No rebalance is charged for the time that the node was down.
-        group.stopped = StoppedPartitions(event.assigned)
+        group.stopped = StoppedPartitions(event.assigned, ts_ms)
 
     def _joined(self, group: GroupHistory, _ts_ms: int, event: MemberJoined) -> None:
         group.came += event.member
 
-    def _replaced(self, group: GroupHistory, _ts_ms: int, event: MemberReplaced) -> None:
-        group.stopped.member_replaced(event.former_member, event.member)
+    def _replaced(self, group: GroupHistory, ts_ms: int, event: MemberReplaced) -> None:
+        self.silent_partition_ms += group.stopped.member_replaced(
+            event.former_member, event.member, ts_ms, event.silent_ms
+        )
         if event.former_member in group.awaited:
             group.awaited.add(event.member)
 
     def _gone(self, group: GroupHistory, ts_ms: int, event: MemberGone) -> None:
         group.went += event.member
-        group.stopped.member_gone(event.member, ts_ms)
+        self.silent_partition_ms += group.stopped.member_gone(
+            event.member, ts_ms, event.silent_ms if event.was_silent else None
+        )
         running = group.running
         if running is not None and event.member in group.awaited:
             waited_ms = ts_ms - running.started_ms
@@ -233,9 +240,9 @@ class History:
         )
         group.said = ()
         # Charge for the past before the new assignment replaces it.
-        cost_ms = group.stopped.charge(ts_ms)
+        cost = group.stopped.charge(ts_ms)
         group.stopped.assigned(event.assigned, needs_rejoin=event.needs_rejoin, ts=ts_ms)
-        self._end(group, ts_ms, RebalanceOutcome.COMPLETED, cost_ms)
+        self._end(group, ts_ms, RebalanceOutcome.COMPLETED, cost)
 
     def _emptied(self, group: GroupHistory, ts_ms: int, event: GroupEmptied) -> None:
         if group.running is not None:
@@ -259,15 +266,19 @@ class History:
             group.late = _latest((*group.late, late))
 
     def _end(
-        self, group: GroupHistory, ts_ms: int, outcome: RebalanceOutcome, cost_ms: int | None = None
+        self, group: GroupHistory, ts_ms: int, outcome: RebalanceOutcome, cost: Charge | None = None
     ) -> None:
         if group.running is None:
             raise AssertionError("no rebalance is running")
         if outcome is RebalanceOutcome.SUPERSEDED:
             # What is stopped stays so; the next rebalance is charged from here on.
-            cost_ms = group.stopped.charge(ts_ms)
+            cost = group.stopped.charge(ts_ms)
         ended = replace(
-            group.running, outcome=outcome, ended_ms=ts_ms, stopped_partition_ms=cost_ms
+            group.running,
+            outcome=outcome,
+            ended_ms=ts_ms,
+            stopped_partition_ms=None if cost is None else cost.stopped_ms,
+            silent_partition_ms=None if cost is None else cost.silent_ms,
         )
         group.running, group.awaited, group.late = None, set(), ()
         group.has_gap = group.is_carried_over = False
