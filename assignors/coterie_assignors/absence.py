@@ -93,7 +93,8 @@ def _had(members: Mapping[str, MemberInfo], cluster: Cluster) -> dict[str, set[P
     """What each member that is away had and may have again; None if none is away."""
     kept: dict[str, set[Pair]] = {}
     taken: set[Pair] = set()
-    for name, member in members.items():
+    for name in sorted(members):
+        member = members[name]
         if member.is_away:
             kept[name] = {
                 (topic, number)

@@ -292,7 +292,9 @@ class WeightedPlan:
 
     def _move(self, giver: int, taker: int, position: int) -> Iterator[_Move]:
         """A move to a member with a copy, if that makes the two loads more even."""
-        if giver in (taker, UNOWNED) or self._cargo.pools[position] not in self._pools_of[taker]:
+        if giver in (taker, UNOWNED) or giver in self._away:
+            return
+        if self._cargo.pools[position] not in self._pools_of[taker]:
             return
         high, low = self._loads[giver], self._loads[taker]
         weight = self._cargo.weights[position]

@@ -74,8 +74,11 @@ def refine(
         for pair, to in group.target.items()
         if active[pair] != to and not group.is_away(to)
     }
-    # When it is back, or a copy of what waits for it has caught up, no rebalance begins by itself.
-    is_awaited = any(each.is_away and each.warm is not None for each in group.copies.order)
+    # When it is back and could keep standbys, or one of what waits for it has caught up, no
+    # rebalance begins by itself.
+    is_awaited = settings.num_standbys > 0 and any(
+        each.is_away and each.warm is not None for each in group.copies.order
+    )
     nothing: dict[str, Partitions] = dict.fromkeys(target, ())
     return Refined(
         active=nothing | _by_member(names, ((member, pair) for pair, member in active.items())),
