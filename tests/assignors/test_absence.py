@@ -73,6 +73,14 @@ def test_what_it_would_be_given_stays_with_its_owners() -> None:
     assert flatten(answer.assignment["a"]) == set(pairs(0, 1, 2))
 
 
+def test_what_is_free_goes_to_the_least_busy_once_the_others_have_kept_what_they_own() -> None:
+    """Otherwise it goes to one that is busier, which gives it up again in the next rebalance."""
+    busy, idle = pairs(*range(1, 7)), pairs(7, 8)
+    members = group(away("gone", []), member("a", ["t"], busy, 4), member("b", ["t"], idle, 4))
+    answer = lead(CooperativeStickyAssignor(), Cluster({"t": 9}), members)
+    assert not flatten(answer.assignment["a"]) & set(pairs(0))
+
+
 def test_what_no_other_member_wants_goes_to_the_absent() -> None:
     members = group(away("gone", []), member("a", ["u"]))
     answer = lead(RangeAssignor(), Cluster({"t": 2, "u": 1}), members)
@@ -230,7 +238,14 @@ def test_the_leader_looks_again_while_a_member_is_away_that_could_keep_standbys(
     there = warm(member("a", ["t"], pairs(0, 1), 4), {0: RUNNING, 1: RUNNING} | copies)
     assert not led(absent({}), there).is_final
     assert led(replace(absent({}), is_away=False, warm=None), there).is_final
-    assert led(replace(absent({}), warm=None), there).is_final
+
+
+def test_the_leader_looks_for_standbys_of_what_waits_for_a_member_without_state() -> None:
+    there = warm(member("a", ["t"], pairs(0, 1), 4), {0: RUNNING, 1: RUNNING})
+    gone = replace(absent({}), warm=None)
+    assert not led(gone, there).is_final
+    assert led(gone, replace(there, owned=gone.owned, warm=None)).is_final
+    assert led(replace(gone, owned=()), there, partitions=2).is_final
 
 
 @for_each("assignor", ASSIGNORS)
