@@ -134,9 +134,13 @@ def _standbys_of_members(group: Group, standbys: Standbys) -> Iterator[tuple[int
     by_load = {
         process: [(0, member) for member in members]
         for process, members in enumerate(copies.members_of)
+        if len(members) > 1
     }
     for pair, processes in standbys.of.items():
         for process in processes:
+            if process not in by_load:
+                yield copies.members_of[process][0], pair
+                continue
             member = reporters.get((process, pair))
             yield _least_busy(group, pair, by_load[process]) if member is None else member, pair
 
