@@ -18,6 +18,7 @@ from coterie_protocol._journal_node_events import (
     ShardGiven,
     ShardTaken,
 )
+from coterie_protocol._twin import made_as_twin
 
 __all__ = [
     "CAUSES",
@@ -92,6 +93,7 @@ class GroupRecovered(Event):
     fence: int = 0
 
 
+@made_as_twin
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberJoined(Event):
     """A new member was added to the group."""
@@ -226,6 +228,7 @@ class RebalanceStarted(Event):
     follows: int | None = None
 
 
+@made_as_twin
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberPhase:
     """One member's part in the first phase."""
@@ -320,6 +323,7 @@ class OwnershipConflict(Event):
     withheld: bool
 
 
+@made_as_twin
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetsCommitted(Event):
     """Offsets were stored."""

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from coterie_protocol.journal import Event
     from coterie_protocol.messages import HeartbeatRequest, HeartbeatResponse
     from coterie_server.serving.durable_queue import DurableQueue
-    from coterie_server.step import Outcome
     from coterie_server.storage import Fence, KeptRecord, Lease
     from coterie_server.turns import Making, Turns
 
@@ -199,10 +198,10 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
         if told is not None:
             told()
 
-    def _send(self, outcome: Outcome[Record], date_ms: int) -> None:
-        super()._send(outcome, date_ms)
+    def _tell_events(self, events: Sequence[Event], date_ms: int) -> None:
+        super()._tell_events(events, date_ms)
         if self._watched:
-            for event in outcome.events:
+            for event in events:
                 self._tell_watcher(getattr(event, "group", None))
 
     def _put(self, queue: DurableQueue, records: list[Record]) -> None:
@@ -243,7 +242,7 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
 
     def next_deadline(self) -> int | None:
         """When something is due next."""
-        return None if self.core is None else self.core.next_deadline()
+        return None if self.core is None else self.core.table.deadlines.next()
 
     async def force_rebalance(self, group_id: str) -> None:
         """Start one rebalance of a group of static members, or raise `Refusal`."""
