@@ -18,6 +18,7 @@ from coterie_protocol._journal_node_events import (
     ShardGiven,
     ShardTaken,
 )
+from coterie_protocol._twin import made_as_twin
 
 __all__ = [
     "CAUSES",
@@ -96,6 +97,7 @@ class GroupRecovered(Event):
     fence: int = 0
 
 
+@made_as_twin
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberJoined(Event):
     """A new member was added to the group."""
@@ -235,6 +237,7 @@ class RebalanceStarted(Event):
     follows: int | None = None
 
 
+@made_as_twin
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberPhase:
     """One member's part in the first phase."""
@@ -329,6 +332,7 @@ class OwnershipConflict(Event):
     withheld: bool
 
 
+@made_as_twin
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetsCommitted(Event):
     """Offsets were stored."""
