@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from coterie_pipeline.replay.faults import Dismissals, Ends, faults, partition_order
-from coterie_pipeline.replay.holdings import Holdings
-from coterie_pipeline.replay.kept import Kept
-from coterie_pipeline.replay.members import Members
-from coterie_pipeline.replay.memberships import Memberships
-from coterie_pipeline.replay.order import GroupLines, Placed
-from coterie_pipeline.replay.rebalances import Rebalances
-from coterie_pipeline.replay.spool import SortedSpool, Spool
+from coterie_protocol.replay.faults import Dismissals, Ends, faults, partition_order
+from coterie_protocol.replay.holdings import Holdings
+from coterie_protocol.replay.kept import Kept
+from coterie_protocol.replay.members import Members
+from coterie_protocol.replay.memberships import Memberships
+from coterie_protocol.replay.order import GroupLines, Placed
+from coterie_protocol.replay.rebalances import Rebalances
+from coterie_protocol.replay.spool import SortedSpool, Spool
 
 __all__ = ["Row", "replay_group"]
 
@@ -67,11 +67,17 @@ class _Replay:
         )  # fmt: skip
         yield from (("ownership_faults", row) for row in found)
         for row in self._rebalance_rows.slice(0, len(self._rebalance_rows)):
-            stopped_ms = self._ends.stopped_ms[row["rebalance"]] if row["is_paid"] else None
-            yield "rebalances", {**row, "stopped_partition_ms": stopped_ms}
+            yield "rebalances", {**row, **self._cost(row)}
         yield from (("member_sessions", row) for row in self._memberships.rows())
         yield from (("refusals", row) for row in self._refusals.slice(0, len(self._refusals)))
         yield from (("clocks", row) for row in self._clocks.rows())
+
+    def _cost(self, row: Row) -> Row:
+        number, is_paid = row["rebalance"], row["is_paid"]
+        return {
+            "stopped_partition_ms": self._ends.stopped_ms[number] if is_paid else None,
+            "silent_partition_ms": self._ends.silent_ms[number] if is_paid else None,
+        }
 
     def _note(self, line: Placed) -> None:
         self._rebalances.note(line)
