@@ -1,4 +1,4 @@
-"""Times in which a partition had two owners at once, or none, and what the latter cost."""
+"""Times in which a partition had two owners, none, or a silent one, and what these cost."""
 
 from __future__ import annotations
 
@@ -46,9 +46,16 @@ class _Overlaps:
         self._earlier = [each for each in self._earlier if each["released_ms"] > since_ms]
         for each in self._earlier:
             until_ms = min(each["released_ms"], interval["to_ms"])
-            if each["holder"] != interval["holder"] and until_ms > since_ms:
+            if _are_two(each, interval) and until_ms > since_ms:
                 yield _overlap(self._group, each, interval, until_ms)
         self._earlier.append(interval)
+
+
+def _are_two(first: Interval, second: Interval) -> bool:
+    """Whether intervals belong to two processes; one that was replaced may have worked on."""
+    if first["holder"] != second["holder"]:
+        return True
+    return bool(first["ended"] == "replaced" and first["member"] != second["member"])
 
 
 def _overlap(group: str, first: Interval, second: Interval, until_ms: int) -> Row:
@@ -68,6 +75,8 @@ def _overlap(group: str, first: Interval, second: Interval, until_ms: int) -> Ro
         "is_open": False,
         "holder": first["holder"],
         "next_holder": second["holder"],
+        "member": first["member"],
+        "next_member": second["member"],
     }
 
 
@@ -117,11 +126,12 @@ class Dismissals:
 
 @dataclass(slots=True)
 class Ends:
-    """When each rebalance ended, and what gaps cost by then, by its number."""
+    """When each rebalance ended, and what it cost by then, by its number."""
 
     ended_ms: array[int] = field(default_factory=lambda: array("q", [_NOWHERE]))
     ended_pos: array[int] = field(default_factory=lambda: array("q", [_NOWHERE]))
     stopped_ms: list[int] = field(default_factory=lambda: [0])
+    silent_ms: list[int] = field(default_factory=lambda: [0])
     causes: list[str | None] = field(default_factory=lambda: [None])
     #: Whether the latest one goes on as the journal ends.
     is_running: bool = False
@@ -131,6 +141,7 @@ class Ends:
         self.ended_ms.append(_NOWHERE if row["ended_ms"] is None else row["ended_ms"])
         self.ended_pos.append(_NOWHERE if row["ended_pos"] is None else row["ended_pos"])
         self.stopped_ms.append(0)
+        self.silent_ms.append(0)
         self.causes.append(row["cause"])
         self.is_running = row["outcome"] == "running"
 
@@ -138,6 +149,20 @@ class Ends:
     def last(self) -> int:
         """The number of the latest rebalance."""
         return len(self.causes) - 1
+
+    def after(self, interval: Interval, dismissal: tuple[int, int, int] | None) -> int | None:
+        """The rebalance that pays for what was before an interval's end; None if none does.
+
+        It is the next one to end, unless a dismissal comes before that.
+        """
+        number, end_pos = int(interval["to_rebalance"]), interval["to_pos"]
+        if number == 0 or _NOWHERE < self.ended_pos[number] < end_pos:
+            number += 1
+        if number > self.last:
+            return None
+        ended_pos = self.ended_pos[number]
+        is_before = dismissal is not None and not _NOWHERE < ended_pos <= dismissal[0]
+        return None if is_before else number
 
     def charge(self, gap: _Gap) -> None:
         """Count a gap for the rebalances that end while it lasts, from the end of the one before.
@@ -189,6 +214,12 @@ class _Group:
     #: When each topic was deleted, the earliest first.
     deleted_ms: Mapping[str, Sequence[int]]
     horizon_ms: int
+
+    def is_deleted(self, interval: Interval) -> bool:
+        """Whether a partition's topic was deleted after it was given last, and before the end."""
+        times = self.deleted_ms.get(interval["topic"], ())
+        index = bisect_right(times, interval["given_ms"])
+        return index < len(times) and times[index] <= interval["to_ms"]
 
 
 class _Gaps:
@@ -272,10 +303,48 @@ def _row(group: _Group, gap: _Gap) -> Row:
         "is_open": gap.is_open,
         "holder": gap.last["holder"],
         "next_holder": gap.next_["holder"] if has_next and gap.next_ else None,
+        "member": gap.last["member"],
+        "next_member": gap.next_["member"] if has_next and gap.next_ else None,
     }
 
 
-# -- both --------------------------------------------------------------------------------------
+# -- a silent one ------------------------------------------------------------------------------
+
+
+def _silence(group: _Group, interval: Interval) -> Iterator[Row]:
+    """The time in which an owner was not heard of, if it was given up or replaced after that."""
+    since_ms, to_ms = interval["quiet_since_ms"], interval["to_ms"]
+    if since_ms is None or group.is_deleted(interval):
+        return
+    since_ms = max(since_ms, interval["from_ms"])
+    if since_ms >= to_ms:
+        return
+    rebalance = None
+    if interval["ended"] != "replaced":
+        rebalance = group.ends.after(interval, group.dismissals.after(interval["to_pos"]))
+    if rebalance is not None:
+        group.ends.silent_ms[rebalance] += to_ms - since_ms
+    yield {
+        "group": group.name,
+        "topic": interval["topic"],
+        "partition": interval["partition"],
+        "fault": "silence",
+        "from_ms": since_ms,
+        "to_ms": to_ms,
+        "sure_ms": to_ms - since_ms,
+        "most_ms": to_ms - since_ms,
+        "cause": interval["ended"],
+        "began": interval["ended"],
+        "rebalance": rebalance,
+        "is_open": False,
+        "holder": interval["holder"],
+        "next_holder": None,
+        "member": interval["member"],
+        "next_member": None,
+    }
+
+
+# -- all ---------------------------------------------------------------------------------------
 
 
 def faults(
@@ -286,11 +355,12 @@ def faults(
     deleted_ms: Mapping[str, Sequence[int]],
     horizon_ms: int,
 ) -> Iterator[Row]:
-    """All faults of a group, whose intervals are in order; the gaps are charged to `ends`."""
+    """All faults of a group, whose intervals are in order; what they cost is charged to `ends`."""
     group = _Group(name, dismissals, ends, deleted_ms, horizon_ms)
     for _, of_partition in groupby(intervals, key=lambda each: (each["topic"], each["partition"])):
         gaps, overlaps = _Gaps(group), _Overlaps(name)
         for interval in of_partition:
+            yield from _silence(group, interval)
             yield from gaps.note(interval)
             yield from overlaps.note(interval)
         yield from gaps.finish()

@@ -67,11 +67,17 @@ class _Replay:
         )  # fmt: skip
         yield from (("ownership_faults", row) for row in found)
         for row in self._rebalance_rows.slice(0, len(self._rebalance_rows)):
-            stopped_ms = self._ends.stopped_ms[row["rebalance"]] if row["is_paid"] else None
-            yield "rebalances", {**row, "stopped_partition_ms": stopped_ms}
+            yield "rebalances", {**row, **self._cost(row)}
         yield from (("member_sessions", row) for row in self._memberships.rows())
         yield from (("refusals", row) for row in self._refusals.slice(0, len(self._refusals)))
         yield from (("clocks", row) for row in self._clocks.rows())
+
+    def _cost(self, row: Row) -> Row:
+        number, is_paid = row["rebalance"], row["is_paid"]
+        return {
+            "stopped_partition_ms": self._ends.stopped_ms[number] if is_paid else None,
+            "silent_partition_ms": self._ends.silent_ms[number] if is_paid else None,
+        }
 
     def _note(self, line: Placed) -> None:
         self._rebalances.note(line)

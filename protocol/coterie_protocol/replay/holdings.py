@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from coterie_protocol.journal import DEATHS
 from coterie_protocol.replay.intervals import Cut, Given, Held, Stop, pieces
 from coterie_protocol.replay.kept import Partition, partitions_of
 from coterie_protocol.replay.members import Members
@@ -25,6 +26,7 @@ __all__ = ["Holdings"]
 _COMPLETED: Final = "rebalance_completed"
 _JOINED: Final = "phase_joined"
 _GONE: Final = "member_gone"
+_RECOVERED: Final = "group_recovered"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,8 @@ class Holdings:
         self._holders: dict[str, _Holder] = {}
         #: What was taken from holders that have not said anything since.
         self._unheard: dict[str, list[tuple[Held, Stop]]] = {}
+        #: When the last assignment was in place, or the group was read back.
+        self._assigned_ms = 0
 
     def note(self, line: Placed, rebalance: int, began_ms: int) -> None:
         """Take in the next line; the number and the beginning of the latest rebalance."""
@@ -84,6 +88,8 @@ class Holdings:
                 self._close(name, stop)
         if line.kind == "member_replaced":
             self._replace(line, rebalance)
+        if line.kind in (_COMPLETED, _RECOVERED):
+            self._assigned_ms = line.at
 
     def finish(self) -> None:
         """There are no more lines."""
@@ -119,6 +125,7 @@ class Holdings:
         stop = Stop(
             line.pos, it.at, line.kind, rebalance,
             how=line["how"], silent_ms=line["silent_ms"], session_ms=line["session_timeout_ms"],
+            quiet_since_ms=self._quiet_since_ms(line) if _was_silent(line) else None,
         )  # fmt: skip
         before = self._holders.get(it.holder) or _Holder("", {})
         may_hold_on = line.kind == _JOINED and before.kind == _COMPLETED
@@ -167,15 +174,27 @@ class Holdings:
         if holder is None:
             return
         refused_ms = self._members.refused_ms.get((line["instance"], line["former_member"]))
-        cut = Cut(line.pos, line.at, rebalance, line["member"], line["former_member"], refused_ms)
+        cut = Cut(
+            line.pos, line.at, rebalance, line["member"], line["former_member"], refused_ms,
+            self._quiet_since_ms(line),
+        )  # fmt: skip
         for held in (*holder.owns.values(), *(held for held, _ in holder.taken.values())):
             held.cut(cut)
+
+    def _quiet_since_ms(self, line: Placed) -> int:
+        """When a member was last heard of; before the assignment, what it was given stood still."""
+        return max(line.at - int(line["silent_ms"] or 0), self._assigned_ms)
 
     def _end(self, held: Held, stop: Stop | None, heard_ms: int | None) -> None:
         for interval in pieces(held, stop, heard_ms, self._horizon_ms):
             interval["group"] = self._group
             interval["host"] = self._members.hosts.get(interval["member"])
             self._emit(interval)
+
+
+def _was_silent(line: Placed) -> bool:
+    """Whether the session of a member that is gone was over."""
+    return line.kind == _GONE and (line["how"] in DEATHS or (line["away_ms"] or 0) > 0)
 
 
 def _claims(line: Placed, began_ms: int) -> Iterator[tuple[str, int, Any]]:

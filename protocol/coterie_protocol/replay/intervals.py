@@ -39,6 +39,8 @@ class Stop:
     how: str | None = None
     silent_ms: int | None = None
     session_ms: int | None = None
+    #: Since when a holder was not heard of that was given up for that.
+    quiet_since_ms: int | None = None
 
     @property
     def ended(self) -> str:
@@ -67,6 +69,8 @@ class Cut:
     former_member: str
     #: When its former process was last refused; that shows that it was still there.
     refused_ms: int | None
+    #: Since when its former process was not heard of.
+    quiet_since_ms: int
 
 
 @dataclass(slots=True)
@@ -117,6 +121,7 @@ def pieces(
         piece["to_ms"] = max(after.at, held.from_ms)
         piece["released_ms"] = max(after.at, after.refused_ms or 0, held.from_ms)
         piece |= {"to_pos": after.pos, "to_rebalance": after.rebalance, "ended": "replaced"}
+        piece["quiet_since_ms"] = after.quiet_since_ms
         generation = None if given is None else given[2]
         piece["last_generation"] = held.generation if generation is None else generation
         yield piece
@@ -157,6 +162,7 @@ def _whole(held: Held, stop: Stop | None, heard_ms: int | None, horizon_ms: int)
         "to_rebalance": None if stop is None else stop.rebalance,
         "has_held_on": held.has_held_on,
         "given_ms": held.from_ms if held.given is None else held.given[1],
+        "quiet_since_ms": None if stop is None else stop.quiet_since_ms,
     }
 
 

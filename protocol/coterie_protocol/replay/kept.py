@@ -31,20 +31,25 @@ class Kept:
         """Take in the next line; what it says if it is an assignment."""
         if not closes(line):
             return {}
-        if not is_readable(line):
-            self._former = None
+        if _is_empty(line) or not is_readable(line):
+            self._former = {} if _is_empty(line) else None
             return {}
         owned = {
             self._members.holder(member): frozenset(partitions_of(own))
             for member, own in sorted(line["assigned"].items())
         }
         former = self._former
-        self._former = None if line["state"] == "Empty" else owned
+        self._former = owned
         return {
             "partitions": len(frozenset().union(*owned.values())),
             "kept": None if former is None else _kept(former, owned),
             "keepable": None if former is None else _keepable(former, owned),
         }
+
+
+def _is_empty(line: Placed) -> bool:
+    """Whether a closing leaves the group without members."""
+    return line.kind in ("group_emptied", "rebalance_started") or line["state"] == "Empty"
 
 
 _Owned = Mapping[str, frozenset[Partition]]

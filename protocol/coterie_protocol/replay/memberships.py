@@ -51,6 +51,7 @@ class Memberships:
         self._unclosed: set[str] = set()
         #: What each instance last told as it joined.
         self._told: dict[str, Row] = {}
+        self._identities = _Identities()
         self._ended = SortedSpool(key=_by_identity)
 
     def note(self, line: Placed) -> None:
@@ -83,6 +84,7 @@ class Memberships:
         former = self._present.pop(member, None)
         if former is not None:
             former["ended_ms"], former["ended"] = line.at, "lost"
+            self._identities.free(former)
             self._ended.add(former)
         began = "replaced" if line.kind == "member_replaced" else "joined"
         row = self._begin(member, line, began)
@@ -108,6 +110,7 @@ class Memberships:
         }
         if row["session_timeout_ms"] is None:
             row["session_timeout_ms"] = told_ms
+        self._identities.free(row)
         self._ended.add(row)
         self._gone.add(member)
         self._unclosed.discard(member)
@@ -115,10 +118,11 @@ class Memberships:
     def _close(self, line: Placed) -> None:
         """A line that ends memberships without an end of their own."""
         staying = frozenset(line["members"] or ())
-        for member in self._unclosed - staying:
+        for member in sorted(self._unclosed - staying):
             row = self._present[member]
             if row["first_pos"] < line.pos:
                 row["ended_ms"], row["ended"] = line.at, _CLOSINGS[line.kind]
+                self._identities.free(row)
                 self._unclosed.remove(member)
 
     def _begin(self, member: str, line: Placed, began: str) -> Row:
@@ -127,13 +131,17 @@ class Memberships:
         instance = self._members.instances.get(member)
         host = self._members.hosts.get(member)
         told = self._tell(instance, line if began == "joined" else None)
-        names = (instance, _process(told["client_id"], host), member)
+        process = _process(told["client_id"], host)
+        if instance is not None:
+            identity = instance
+        else:
+            identity = member if process is None else self._identities.take(process, member)
         row = self._present[member] = {
             "group": self._group,
             "member": member,
             "instance": instance,
             "host": host,
-            "identity": next(name for name in names if name is not None),
+            "identity": identity,
             "kind": "dynamic" if instance is None else "static",
             "joined_ms": None,
             "ended_ms": None,
@@ -157,6 +165,40 @@ class Memberships:
         if instance is not None:
             self._told[instance] = told
         return dict(told)
+
+
+class _Identities:
+    """Tells processes of one client id and host apart: those that are members at one time.
+
+    A member that comes is taken for the process of that name that went last.
+    """
+
+    def __init__(self) -> None:
+        #: How many there are of each name.
+        self._counts: dict[str, int] = {}
+        #: The name of each, and the member that it is at the moment.
+        self._taken: dict[str, tuple[str, str]] = {}
+        #: Those that are no member at the moment, by their names, in the order in which they went.
+        self._free: dict[str, list[str]] = {}
+
+    def take(self, name: str, member: str) -> str:
+        """The identity of a member that comes."""
+        free = self._free.get(name)
+        if free:
+            identity = free.pop()
+        else:
+            count = self._counts[name] = self._counts.get(name, 0) + 1
+            identity = name if count == 1 else f"{name}#{count}"
+        self._taken[identity] = name, member
+        return identity
+
+    def free(self, row: Row) -> None:
+        """Note that a membership is over."""
+        identity = row["identity"]
+        name, member = self._taken.get(identity, ("", None))
+        if member == row["member"]:
+            del self._taken[identity]
+            self._free.setdefault(name, []).append(identity)
 
 
 def _process(client_id: str | None, host: str | None) -> str | None:

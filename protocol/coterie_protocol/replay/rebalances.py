@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from coterie_protocol.journal import DEATHS
 from coterie_protocol.replay.late import late
 from coterie_protocol.replay.order import Placed
 
@@ -17,9 +18,6 @@ _COMPLETED: Final = "rebalance_completed"
 _EMPTIED: Final = "group_emptied"
 _RECOVERED: Final = "group_recovered"
 
-#: How members go that have died, or seem to have.
-_DEATHS: Final = ("session_expired", "registration_expired")
-
 #: The states in which a group that is read back goes on with its rebalance.
 _IN_ONE: Final = ("PreparingRebalance", "CompletingRebalance")
 
@@ -28,6 +26,9 @@ _AWAITED: Final = ("member_gone", "member_replaced", "id_unclaimed")
 
 #: Follow-ups may go on for ever: of a longer chain, only so many causes are listed.
 _CHAIN_MAX: Final = 1_000
+
+#: What `kept` counts: nothing in a generation without members.
+_COUNTS: Final = ("partitions", "kept", "keepable")
 
 #: How rebalances end that cost something.
 _PAID: Final = ("completed", "superseded", "emptied")
@@ -177,7 +178,7 @@ class Rebalances:
                 self._came.append(line["member"])
             case "member_gone":
                 self._went.append(line["member"])
-                if line["how"] in _DEATHS:
+                if line["how"] in DEATHS:
                     self._detection_ms = max(self._detection_ms or 0, line["silent_ms"])
             case "phase_joined" | "group_emptied":
                 self._came, self._went, self._detection_ms = [], [], None
@@ -218,7 +219,7 @@ class Rebalances:
             if completed and joined_ms is not None
             else None,
             "total_ms": _between(it.began_ms, ended_ms),
-            **{name: it.kept.get(name) for name in ("partitions", "kept", "keepable")},
+            **{name: 0 if outcome == "emptied" else it.kept.get(name) for name in _COUNTS},
             **{name: it.told(_COMPLETED, name) for name in ("moved", "revoked", "needs_rejoin")},
             "began_at": it.began_at,
             "ended_pos": ended_pos,

@@ -20,6 +20,7 @@ from coterie_server.archive.journals import Journals
 from coterie_server.history import HistoryLimit
 from coterie_server.http.access import AllowedHosts
 from coterie_server.http.answers import (
+    GROUP_PATH,
     as_json,
     error,
     errors_as_json,
@@ -40,8 +41,6 @@ T = TypeVar("T")
 
 #: A page ends with the group that makes it this long.
 _PAGE_BYTES: Final = 4_194_304
-#: Any name, percent-encoded.
-_GROUP: Final = "/v1/groups/{group:[^/]+}"
 #: How many unreadable lines are shown.
 _EXAMPLES: Final = 20
 
@@ -62,10 +61,10 @@ def create_archive_app(journals: Journals, hosts: AllowedHosts | None = None) ->
             web.get("/v1/journal", pages.journal),
             web.get("/v1/groups", pages.groups),
             web.get("/v1/watch", pages.watch, allow_head=False),
-            web.get(_GROUP, pages.group),
-            web.get(f"{_GROUP}/watch", pages.watch, allow_head=False),
-            web.get(f"{_GROUP}/offsets", pages.offsets),
-            web.get(f"{_GROUP}/past", pages.past),
+            web.get(GROUP_PATH, pages.group),
+            web.get(f"{GROUP_PATH}/watch", pages.watch, allow_head=False),
+            web.get(f"{GROUP_PATH}/offsets", pages.offsets),
+            web.get(f"{GROUP_PATH}/past", pages.past),
         ]
     )
     return app

@@ -134,7 +134,7 @@ def rebalance_json(rebalance: RebalanceRecord) -> dict[str, Any]:
     values = dataclasses.asdict(rebalance)
     for late in values["late"]:
         late["host"] = late["host"].lstrip("/")
-    stopped_ms = values.pop("stopped_partition_ms")
+    stopped_ms, silent_ms = (values.pop(f"{name}_partition_ms") for name in ("stopped", "silent"))
     del values["group"]
     return values | {
         "because": CAUSES.get(rebalance.cause, rebalance.cause),
@@ -142,6 +142,7 @@ def rebalance_json(rebalance: RebalanceRecord) -> dict[str, Any]:
         "complete_ms": rebalance.complete_ms,
         "total_ms": rebalance.total_ms,
         "stopped_partition_seconds": None if stopped_ms is None else stopped_ms / 1000,
+        "silent_partition_seconds": None if silent_ms is None else silent_ms / 1000,
     }
 
 

@@ -251,7 +251,7 @@ def _unchanged(since_ms: int, present: Present) -> Period:
 
 def rebalance_json(row: Row, waiting: CountedNames | None = None) -> Row:
     """A row of the table of rebalances, with the fields that other pages give a rebalance."""
-    stopped_ms = row["stopped_partition_ms"]
+    stopped_ms, silent_ms = row["stopped_partition_ms"], row["silent_partition_ms"]
     cause, joined_ms, ended_ms = row["cause"] or "", row["joined_ms"], row["ended_ms"]
     late = [{**each, "host": each["host"].lstrip("/")} for each in row["late"][:_LATE_MAX]]
     counted = {
@@ -271,6 +271,7 @@ def rebalance_json(row: Row, waiting: CountedNames | None = None) -> Row:
         "needs_rejoin": bool(row["needs_rejoin"]),
         "waiting_moves": asdict(waiting or CountedNames()),
         "stopped_partition_seconds": None if stopped_ms is None else stopped_ms / 1000,
+        "silent_partition_seconds": None if silent_ms is None else silent_ms / 1000,
     }
 
 

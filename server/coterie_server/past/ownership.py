@@ -70,9 +70,8 @@ class Latest:
         """Take in a row of the table of faults."""
         holders = tuple(each for each in (row["holder"], row["next_holder"]) if each is not None)
         sure_ms = row["from_ms"] + row["sure_ms"]
-        if row["fault"] == "gap":
-            parts = [("gap", row["from_ms"], row["to_ms"])]
-        else:
+        parts = [(row["fault"], row["from_ms"], row["to_ms"])]
+        if row["fault"] == "overlap":
             parts = [
                 ("overlap", row["from_ms"], sure_ms),
                 ("possible_overlap", sure_ms, row["to_ms"]),

@@ -457,6 +457,7 @@ async def test_group_shows_its_last_rebalances(browser: Browser, world: WatchedW
         "needs_rejoin": False,
         "waiting_moves": {"count": 0, "names": []},
         "stopped_partition_seconds": 2 * 2 + 2 * 1,
+        "silent_partition_seconds": 0,
     }
 
 

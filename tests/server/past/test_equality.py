@@ -96,7 +96,7 @@ def faults_in(found: Table, since_ms: int) -> list[Any]:
     told = []
     for row in found.get("ownership_faults", ()):
         sure_ms = row["from_ms"] + row["sure_ms"]
-        parts = [("gap", row["from_ms"], row["to_ms"])]
+        parts = [(row["fault"], row["from_ms"], row["to_ms"])]
         if row["fault"] == "overlap":
             parts = [
                 ("overlap", row["from_ms"], sure_ms),
