@@ -160,9 +160,8 @@ def test_eager_members_stand_still_from_their_joins_on(tables: TableRows) -> Non
 
 
 def test_what_a_dead_member_had_stands_still_from_when_it_is_given_up(tables: TableRows) -> None:
-    columns = (*_FAULT, "began", "rebalance", "is_open")
-    row = tables.row("ownership_faults", "dead", *columns, fault="gap")
-    assert row == (
+    told = (*_FAULT, "began", "rebalance", "is_open")
+    assert tables.row("ownership_faults", "dead", *told, fault="gap") == (
         *("gap", 0, 12_000, 12_500, 500, 500),
         *("session_expired", "session_expired", 2, False),
     )

@@ -55,7 +55,7 @@ def _are_two(first: Interval, second: Interval) -> bool:
     """Whether intervals belong to two processes; one that was replaced may have worked on."""
     if first["holder"] != second["holder"]:
         return True
-    return first["ended"] == "replaced" and first["member"] != second["member"]
+    return bool(first["ended"] == "replaced" and first["member"] != second["member"])
 
 
 def _overlap(group: str, first: Interval, second: Interval, until_ms: int) -> Row:
