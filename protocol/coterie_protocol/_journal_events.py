@@ -21,7 +21,6 @@ from coterie_protocol._journal_node_events import (
 
 __all__ = [
     "CAUSES",
-    "DEATHS",
     "KINDS",
     "ClockStepped",
     "Event",
@@ -76,7 +75,7 @@ CAUSES: Final[Mapping[str, str]] = {
 }
 
 #: How members go whose session was over.
-DEATHS: Final = ("session_expired", "registration_expired")
+_DEATHS: Final = ("session_expired", "registration_expired")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,7 +214,7 @@ class MemberGone(Event):
     @property
     def was_silent(self) -> bool:
         """Whether its session was over: nothing shows that it still worked."""
-        return self.how in DEATHS or self.away_ms > 0
+        return self.how in _DEATHS or self.away_ms > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,12 +17,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from coterie_pipeline.replay import replay_group
 from coterie_pipeline.schema import struct_of
 from coterie_pipeline.steps.lines import each_once
 from coterie_pipeline.steps.replaying import LINE_COLUMNS, by_group, groups_of
 from coterie_pipeline.steps.survey import survey
 from coterie_pipeline.tables import Table, declared
+from coterie_protocol.replay import replay_group
 
 __all__ = ["ALERTS", "Storm", "alerts", "overlap_alerts", "storm_alerts"]
 

@@ -69,8 +69,7 @@ class History:
         self._recovered_ms: int | None = None
         #: The groups deleted last.
         self._deleted_groups: dict[str, None] = {}
-        #: For how long owners had been silent that were given up or replaced, added up over their
-        #: partitions and all groups, whether or not a rebalance pays for it.
+        #: How long owners had been silent that were given up or replaced, over all partitions.
         self.silent_partition_ms = 0
 
     # -- asking --------------------------------------------------------------------------------
@@ -84,6 +83,18 @@ class History:
         """The rebalance that is going on in a group, if one is."""
         known = self._groups.get(group)
         return known.running if known else None
+
+    def latest(self, group: str) -> RebalanceRecord | None:
+        """The rebalance that is going on in a group, or its last one."""
+        known = self._groups.get(group)
+        if known is None:
+            return None
+        return known.running or (known.last[-1] if known.last else None)
+
+    def last_hour(self, group: str, now_ms: int) -> int:
+        """How many rebalances of a group have started in the last hour."""
+        known = self._groups.get(group)
+        return 0 if known is None else known.started.until(now_ms)
 
     def beginning(self, group: str) -> Beginning | None:
         """From when on the rebalances of a group are known; None if that is yet to be looked up."""
@@ -190,6 +201,7 @@ class History:
             self._end(group, ts_ms, outcome)
         if event.from_state == "Empty":
             group.stopped = StoppedPartitions({})
+        group.started.note(ts_ms)
         group.awaited, group.late = set(event.awaited), ()
         group.running = RebalanceRecord(
             group=event.group,
@@ -239,7 +251,6 @@ class History:
             waiting_moves=waiting_moves(event, group.said),
         )
         group.said = ()
-        # Charge for the past before the new assignment replaces it.
         cost = group.stopped.charge(ts_ms)
         group.stopped.assigned(event.assigned, needs_rejoin=event.needs_rejoin, ts=ts_ms)
         self._end(group, ts_ms, RebalanceOutcome.COMPLETED, cost)
@@ -330,6 +341,7 @@ class History:
             at_ms = group.recovered_ms or self._recovered_ms or started_ms
             former._end(past, at_ms, RebalanceOutcome.INTERRUPTED)
         group.carried_over, group.is_carried_over = None, False
+        group.started.put_first(past.started)
         self._put_first(name, group, past)
 
     def _put_first(self, name: str, group: GroupHistory, past: GroupHistory) -> None:

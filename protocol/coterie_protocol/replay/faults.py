@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Final
 
-from coterie_pipeline.replay.intervals import Interval
-from coterie_pipeline.replay.order import Placed
+from coterie_protocol.replay.intervals import Interval
+from coterie_protocol.replay.order import Placed
 
 __all__ = ["Dismissals", "Ends", "faults", "partition_order"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from coterie_pipeline.replay.order import Placed
+from coterie_protocol.replay.order import Placed
 
 __all__ = ["Members"]
 

@@ -6,17 +6,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from coterie_pipeline.replay.late import late
-from coterie_pipeline.replay.order import Placed
-from coterie_protocol.journal import DEATHS
+from coterie_protocol.replay.late import late
+from coterie_protocol.replay.order import Placed
 
-__all__ = ["Rebalance", "Rebalances", "closes", "is_readable"]
+__all__ = ["DEATHS", "Rebalance", "Rebalances", "closes", "is_readable"]
 
 _STARTED: Final = "rebalance_started"
 _JOINED: Final = "phase_joined"
 _COMPLETED: Final = "rebalance_completed"
 _EMPTIED: Final = "group_emptied"
 _RECOVERED: Final = "group_recovered"
+
+#: How members go whose session was over.
+DEATHS: Final = ("session_expired", "registration_expired")
 
 #: The states in which a group that is read back goes on with its rebalance.
 _IN_ONE: Final = ("PreparingRebalance", "CompletingRebalance")
@@ -82,7 +84,7 @@ class Rebalance:
     detection_ms: int | None = None
     kept: Mapping[str, int | None] = field(default_factory=dict)
 
-    def told(self, kind: str, name: str) -> Any:  # noqa: ANN401  # any JSON
+    def told(self, kind: str, name: str) -> Any:  # any JSON
         """A field of its line of a kind; None if it has no such line."""
         line = self.lines.get(kind)
         return None if line is None else line[name]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from coterie_pipeline.replay.members import Members
-from coterie_pipeline.replay.order import Placed
-from coterie_pipeline.replay.rebalances import closes, is_readable
+from coterie_protocol.replay.members import Members
+from coterie_protocol.replay.order import Placed
+from coterie_protocol.replay.rebalances import closes, is_readable
 
 __all__ = ["Kept", "Partition", "partitions_of"]
 

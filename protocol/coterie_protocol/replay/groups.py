@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from coterie_pipeline.replay.faults import Dismissals, Ends, faults, partition_order
-from coterie_pipeline.replay.holdings import Holdings
-from coterie_pipeline.replay.kept import Kept
-from coterie_pipeline.replay.members import Members
-from coterie_pipeline.replay.memberships import Memberships
-from coterie_pipeline.replay.order import GroupLines, Placed
-from coterie_pipeline.replay.rebalances import Rebalances
-from coterie_pipeline.replay.spool import SortedSpool, Spool
+from coterie_protocol.replay.faults import Dismissals, Ends, faults, partition_order
+from coterie_protocol.replay.holdings import Holdings
+from coterie_protocol.replay.kept import Kept
+from coterie_protocol.replay.members import Members
+from coterie_protocol.replay.memberships import Memberships
+from coterie_protocol.replay.order import GroupLines, Placed
+from coterie_protocol.replay.rebalances import Rebalances
+from coterie_protocol.replay.spool import SortedSpool, Spool
 
 __all__ = ["Row", "replay_group"]
 

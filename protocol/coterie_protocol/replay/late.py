@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from coterie_pipeline.replay.order import Placed
+from coterie_protocol.replay.order import Placed
 
 __all__ = ["late"]
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any, Final
 
-from coterie_pipeline.replay.members import Members
-from coterie_pipeline.replay.order import Placed
-from coterie_pipeline.replay.spool import SortedSpool
+from coterie_protocol.replay.members import Members
+from coterie_protocol.replay.order import Placed
+from coterie_protocol.replay.spool import SortedSpool
 
 __all__ = ["Memberships"]
 

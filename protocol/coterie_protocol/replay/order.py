@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from coterie_pipeline.replay.spool import Spool
+from coterie_protocol.replay.spool import Spool
 
 __all__ = ["GroupLines", "Placed", "Source"]
 
@@ -46,7 +46,7 @@ class Placed:
     kind: str
     values: Mapping[str, Any]
 
-    def __getitem__(self, name: str) -> Any:  # noqa: ANN401  # any JSON
+    def __getitem__(self, name: str) -> Any:  # any JSON
         return self.values.get(name)
 
 

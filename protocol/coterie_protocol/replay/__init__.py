@@ -9,7 +9,7 @@ does not fit in a temporary file, and sorts there.  What is held grows with the 
 group, and by a few numbers with each rebalance.
 """
 
-from coterie_pipeline.replay.groups import Row, replay_group
-from coterie_pipeline.replay.order import GroupLines, Source
+from coterie_protocol.replay.groups import Row, replay_group
+from coterie_protocol.replay.order import GroupLines, Source
 
 __all__ = ["GroupLines", "Row", "Source", "replay_group"]

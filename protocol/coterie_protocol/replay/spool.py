@@ -76,7 +76,7 @@ class Spool:
     def __len__(self) -> int:
         return self._length
 
-    def append(self, item: Any, size: int) -> None:  # noqa: ANN401  # anything that marshal writes
+    def append(self, item: Any, size: int) -> None:  # anything that marshal writes
         """Add an item, which is about as large as a text of this size."""
         self._items.append(item)
         self._items_bytes += size
@@ -126,7 +126,7 @@ class SortedSpool:
         self._runs: list[list[tuple[int, int]]] = []
         self._rows: list[Any] = []
 
-    def add(self, row: Any) -> None:  # noqa: ANN401  # anything that marshal writes
+    def add(self, row: Any) -> None:  # anything that marshal writes
         """Add a row."""
         self._rows.append(row)
         if len(self._rows) >= _HELD_ROWS:
