@@ -20,7 +20,6 @@ from typing import Any, Final
 
 from coterie_protocol._journal_events import (
     CAUSES,
-    DEATHS,
     KINDS,
     ClockStepped,
     Event,
@@ -56,7 +55,6 @@ from coterie_protocol.exceptions import CoterieError
 
 __all__ = [
     "CAUSES",
-    "DEATHS",
     "KINDS",
     "SCHEMA_VERSION",
     "ClockStepped",

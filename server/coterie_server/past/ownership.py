@@ -68,7 +68,11 @@ class Latest:
 
     def take_fault(self, row: dict[str, Any]) -> None:
         """Take in a row of the table of faults."""
-        holders = tuple(each for each in (row["holder"], row["next_holder"]) if each is not None)
+        pair = row["holder"], row["next_holder"]
+        if pair[0] == pair[1]:
+            # Two processes of one static member are told by their member ids.
+            pair = row["member"], row["next_member"]
+        holders = tuple(each for each in pair if each is not None)
         sure_ms = row["from_ms"] + row["sure_ms"]
         parts = [(row["fault"], row["from_ms"], row["to_ms"])]
         if row["fault"] == "overlap":
