@@ -50,10 +50,11 @@ export function mountGroup(root, frame, name) {
     draw();
   };
   const path = groupPath(name);
-  const stops = [watch(`${path}/watch`, { onEvent, onState })];
+  const stops = [];
   if (frame.facts.mode === "journal") {
     loadOnce(state, frame, draw);
   } else {
+    stops.push(watch(`${path}/watch`, { onEvent, onState }));
     stops.push(watchOwners(path, state, draw));
     stops.push(parts.offsets.poll(draw));
   }

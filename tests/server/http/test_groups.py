@@ -473,7 +473,9 @@ async def test_unknown_group_is_not_found(browser: Browser) -> None:
     assert await refusal(await browser.get("/v1/groups/nope"), 404) == "group_not_found"
 
 
-@pytest.mark.parametrize("name", ["a/b", "a%2Fb", "größe 1", "x?y#z", "a+b", '"'])
+@pytest.mark.parametrize(
+    "name", ["a/b", "a%2Fb", "größe 1", "x?y#z", "a+b", '"', "{7}{{7}}", "watch", "a\n\u202eb"]
+)
 async def test_group_of_any_name_can_be_asked_for(
     browser: Browser, world: WatchedWorld, name: str
 ) -> None:
