@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from coterie_assignors.absence import keep_for_absent, without_reports
+from coterie_assignors.absence import has_uneven_absent, keep_for_absent, without_reports
 from coterie_assignors.base import (
     Assignor,
     Claim,
@@ -74,12 +74,6 @@ def lead(
     members = without_reports(members)
     answer = assignor.assign_warm(cluster, members, settings)
     target = _target(assignor, answer, members, cluster)
-    # When one is back that is to have more, or fewer, no rebalance begins by itself.
-    is_missed = any(
-        len(flatten(target[name])) != len(flatten(answer[name]))
-        for name, member in members.items()
-        if member.is_away and member.warm is not None
-    )
     refined = refine(target, members, _claims(assignor, members), settings)
     effective = _effective(assignor, members, refined.active)
     return replace(
@@ -88,7 +82,7 @@ def lead(
         standbys=_with_copies_kept(refined.standbys, effective.withheld, members),
         warmups=refined.warmups,
         targets=refined.targets,
-        is_final=refined.is_final and not is_missed,
+        is_final=refined.is_final and not has_uneven_absent(target, members),
     )
 
 
