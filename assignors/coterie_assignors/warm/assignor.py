@@ -8,6 +8,7 @@ from functools import partial
 from typing import ClassVar
 
 from coterie_assignors.base import (
+    NO_CLAIM,
     Claim,
     Cluster,
     MemberInfo,
@@ -74,7 +75,7 @@ def _owners(
     claims: Mapping[str, Claim],
 ) -> dict[Pair, int]:
     """The member that owns each partition, or `FREE`; the partitions are sorted."""
-    claimed = resolve_claims([claims.get(member.member_id, Claim()) for member in order])
+    claimed = resolve_claims([claims.get(member.member_id, NO_CLAIM) for member in order])
     owner: dict[Pair, int] = {}
     for topic, theirs in subscribers.items():
         able, of_topic = set(theirs), claimed.get(topic, {})
@@ -132,6 +133,8 @@ def _given_to_copies(
 
     That is up to an even share, so that no other partition has to move in return.
     """
+    if FREE not in holder.values():
+        return {}
     loads, counts = Counter(holder.values()), Counter((t, p) for (t, _), p in holder.items())
     sizes = Counter(topic for topic, _ in holder)
     share, rest = divmod(len(holder), max(1, len(copies.members_of)))
