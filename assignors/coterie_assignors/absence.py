@@ -34,16 +34,16 @@ def keep_for_absent(
     taken = set().union(*kept.values())
     held = {name: set(flatten(target[name])) - taken for name in members if name not in kept}
     owners = _owners(claims, held)
-    for absent, pairs in kept.items():
-        for pair in sorted(flatten(target[absent]) - taken):
-            takers = [name for name in held if _may_take(members[name], pair)]
-            owner = owners.get(pair)
-            if owner in takers:
-                held[owner].add(pair)
-            elif takers:
-                held[min(takers, key=lambda name: (len(held[name]), name))].add(pair)
-            else:
-                pairs.add(pair)
+    besides = {pair: name for name in kept for pair in flatten(target[name]) - taken}
+    for pair in sorted(besides, key=lambda pair: (pair not in owners, pair)):
+        takers = [name for name in held if _may_take(members[name], pair)]
+        owner = owners.get(pair)
+        if owner in takers:
+            held[owner].add(pair)
+        elif takers:
+            held[min(takers, key=lambda name: (len(held[name]), name))].add(pair)
+        else:
+            kept[besides[pair]].add(pair)
     for name in sorted(held):
         for _ in flatten(target[name]) & taken:
             _even_out(held, members, name, owners)
@@ -93,7 +93,8 @@ def _had(members: Mapping[str, MemberInfo], cluster: Cluster) -> dict[str, set[P
     """What each member that is away had and may have again; None if none is away."""
     kept: dict[str, set[Pair]] = {}
     taken: set[Pair] = set()
-    for name, member in members.items():
+    for name in sorted(members):
+        member = members[name]
         if member.is_away:
             kept[name] = {
                 (topic, number)

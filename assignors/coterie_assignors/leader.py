@@ -74,6 +74,12 @@ def lead(
     members = without_reports(members)
     answer = assignor.assign_warm(cluster, members, settings)
     target = _target(assignor, answer, members, cluster)
+    # When one is back that is to have more, or fewer, no rebalance begins by itself.
+    is_missed = any(
+        len(flatten(target[name])) != len(flatten(answer[name]))
+        for name, member in members.items()
+        if member.is_away and member.warm is not None
+    )
     refined = refine(target, members, _claims(assignor, members), settings)
     effective = _effective(assignor, members, refined.active)
     return replace(
@@ -82,7 +88,7 @@ def lead(
         standbys=_with_copies_kept(refined.standbys, effective.withheld, members),
         warmups=refined.warmups,
         targets=refined.targets,
-        is_final=refined.is_final,
+        is_final=refined.is_final and not is_missed,
     )
 
 
@@ -126,7 +132,7 @@ def _with_copies_kept(
     """Have members keep up their copies of what they get as soon as its owner has revoked it."""
     kept = dict(standbys)
     for name, partitions in withheld.items():
-        if members[name].warm is not None:
+        if members[name].warm is not None and not members[name].is_away:
             pairs = flatten(partitions)
             kept[name] = _merged(kept[name], pairs) if name in kept else group_by_topic(pairs)
     return kept

@@ -161,7 +161,8 @@ def test_eager_members_stand_still_from_their_joins_on(tables: TableRows) -> Non
 
 def test_what_a_dead_member_had_stands_still_from_when_it_is_given_up(tables: TableRows) -> None:
     told = (*_FAULT, "began", "rebalance", "is_open")
-    assert tables.row("ownership_faults", "dead", *told, fault="gap") == (
+    row = tables.row("ownership_faults", "dead", *told, fault="gap")
+    assert row == (
         *("gap", 0, 12_000, 12_500, 500, 500),
         *("session_expired", "session_expired", 2, False),
     )
@@ -172,8 +173,10 @@ def test_what_a_dead_member_had_stands_still_from_when_it_is_given_up(tables: Ta
 
 def test_the_silence_before_that_is_a_part_of_what_a_death_costs(tables: TableRows) -> None:
     # It stopped before it was given up, and sent nothing since 1900.
-    row = tables.row("ownership_faults", "dead", *_FAULT, "rebalance", "holder", fault="silence")
-    assert row == ("silence", 0, 1900, 12_000, 10_100, 10_100, "session_expired", 2, "a")
+    silence = tables.row(
+        "ownership_faults", "dead", *_FAULT, "rebalance", "holder", fault="silence"
+    )
+    assert silence == ("silence", 0, 1900, 12_000, 10_100, 10_100, "session_expired", 2, "a")
     columns = ("cause", "stopped_partition_ms", "silent_partition_ms")
     assert tables.rows("rebalances", "dead", *columns) == [
         ("member_joined", 0, 0),

@@ -27,10 +27,10 @@ _DATE: Final = rb"(?:0|[1-9][0-9]{0,11}|[1-3][0-9]{12})"
 _COUNT: Final = rb"(?:0|[1-9][0-9]{0,8})"
 _OFFSET: Final = rb"(?:0|[1-9][0-9]{0,17})"
 _OFFSETS: Final = rb'"%s":%s' % (_COUNT, _OFFSET)
-_TOPIC: Final = rb"%s:\{(?:%s(?:,%s)*+)?+\}" % (_NAME, _OFFSETS, _OFFSETS)
+_TOPIC: Final = rb"%s:\{(?:%s(?:,%s)*)?\}" % (_NAME, _OFFSETS, _OFFSETS)
 _COMMIT: Final = re.compile(
     rb'\{"v":1,"ts":(%s),"node":(%s),"seq":(%s),"group":(%s),"kind":"offsets_committed",'
-    rb'"member":%s,"generation":-?%s,"offsets":\{(?:%s(?:,%s)*+)?+\}\}\n'
+    rb'"member":%s,"generation":-?%s,"offsets":\{(?:%s(?:,%s)*)?\}\}\n'
     % (_DATE, _NAME, _OFFSET, _NAME, _NAME, _COUNT, _TOPIC, _TOPIC)
 )
 

@@ -193,7 +193,7 @@ def _joined(step: Step, group: Group, member: Member) -> MemberJoined:
         session_timeout_ms=row.session_timeout_ms,
         rebalance_timeout_ms=row.rebalance_timeout_ms,
         registration_timeout_ms=absence.registration_timeout_ms(step, member),
-        protocols=tuple(protocol.name for protocol in row.protocols),
+        protocols=tuple([protocol.name for protocol in row.protocols]),
         topics=subscription.topics if subscription else None,
         reason=member.reason,
     )

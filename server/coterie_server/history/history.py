@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
@@ -23,6 +22,7 @@ from coterie_protocol.journal import (
     TopicChanged,
 )
 from coterie_server.history.group_history import GroupHistory
+from coterie_server.history.late import came_late, latest
 from coterie_server.history.record import (
     Beginning,
     CountedNames,
@@ -38,8 +38,6 @@ __all__ = ["History"]
 
 #: How many rebalances are kept in all: one takes some two kilobytes, so this is 20 megabytes.
 TOTAL: Final = 10_000
-#: How many late members a record keeps.
-_LATE_MAX: Final = 5
 #: A detail can name every member of a group.
 _DETAIL_CHARACTERS: Final = 500
 #: How many deleted groups are remembered by name.
@@ -192,7 +190,7 @@ class History:
         if running is not None and event.member in group.awaited:
             waited_ms = ts_ms - running.started_ms
             late = LateMember(event.member, event.instance, event.host, waited_ms, event.how)
-            group.late = _latest((*group.late, late))
+            group.late = latest((*group.late, late))
 
     def _started(self, group: GroupHistory, ts_ms: int, event: RebalanceStarted) -> None:
         if group.running is not None:
@@ -235,7 +233,7 @@ class History:
             came=came,
             went=went,
             dropped=CountedNames.of(event.dropped),
-            late=_latest((*group.late, *_came_late(event, group.awaited, waited_ms))),
+            late=latest((*group.late, *came_late(event, group.awaited, waited_ms))),
         )
 
     def _completed(self, group: GroupHistory, ts_ms: int, event: RebalanceCompleted) -> None:
@@ -274,7 +272,7 @@ class History:
         running = group.running
         if running is not None:
             late = LateMember(event.member, None, "", ts_ms - running.started_ms, "unclaimed")
-            group.late = _latest((*group.late, late))
+            group.late = latest((*group.late, late))
 
     def _end(
         self, group: GroupHistory, ts_ms: int, outcome: RebalanceOutcome, cost: Charge | None = None
@@ -382,19 +380,3 @@ def _missed_start(event: PhaseJoined | RebalanceCompleted, started_ms: int) -> R
         follows=None,
         started_ms=started_ms,
     )
-
-
-def _came_late(event: PhaseJoined, awaited: set[str], waited_ms: int) -> list[LateMember]:
-    late = []
-    for phase in event.members:
-        if phase.member not in awaited or phase.joined_after_ms == 0:
-            continue
-        after_ms, how = phase.joined_after_ms, "joined"
-        if after_ms is None:
-            after_ms, how = waited_ms, "away"
-        late.append(LateMember(phase.member, phase.instance, phase.host, after_ms, how))
-    return late
-
-
-def _latest(late: tuple[LateMember, ...]) -> tuple[LateMember, ...]:
-    return tuple(heapq.nlargest(_LATE_MAX, late, key=lambda each: each.after_ms))

@@ -30,7 +30,7 @@ from coterie_protocol.journal import (
     TopicChanged,
 )
 from coterie_server.history import History, RebalanceOutcome, RebalanceRecord
-from coterie_server.log.logger import get_logger
+from coterie_server.log.logger import get_logger, is_heard
 
 __all__ = ["LINES_PER_WINDOW", "WINDOW_MS", "EventLog"]
 
@@ -157,6 +157,8 @@ class EventLog:
     # -- members -------------------------------------------------------------------------------
 
     def _joined(self, ts_ms: int, event: MemberJoined) -> None:
+        if not is_heard(_log.debug):
+            return  # members come by the thousand
         self._say(
             ts_ms,
             "debug",

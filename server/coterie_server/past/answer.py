@@ -40,7 +40,7 @@ _MISSING_MAX: Final = 100
 #: What a rebalance is told by in the same words everywhere.
 _SAME: Final = (
     "outcome", "generation", "follows", "started_ms", "joined_ms", "ended_ms",
-    "prepare_ms", "complete_ms", "total_ms",
+    "prepare_ms", "total_ms",
 )  # fmt: skip
 
 Row = dict[str, Any]
@@ -251,9 +251,8 @@ def _unchanged(since_ms: int, present: Present) -> Period:
 
 def rebalance_json(row: Row, waiting: CountedNames | None = None) -> Row:
     """A row of the table of rebalances, with the fields that other pages give a rebalance."""
-    stopped_ms = row["stopped_partition_ms"]
-    silent_ms = row["silent_partition_ms"]
-    cause = row["cause"] or ""
+    stopped_ms, silent_ms = row["stopped_partition_ms"], row["silent_partition_ms"]
+    cause, joined_ms, ended_ms = row["cause"] or "", row["joined_ms"], row["ended_ms"]
     late = [{**each, "host": each["host"].lstrip("/")} for each in row["late"][:_LATE_MAX]]
     counted = {
         name: asdict(CountedNames.of(tuple(row[name] or ())))
@@ -261,6 +260,7 @@ def rebalance_json(row: Row, waiting: CountedNames | None = None) -> Row:
     }
     return {
         **{name: row[name] for name in _SAME},
+        "complete_ms": ended_ms - joined_ms if ended_ms and joined_ms else None,
         "cause": cause,
         "because": CAUSES.get(cause, cause),
         "detail": (row["detail"] or "")[:_DETAIL_CHARACTERS],

@@ -67,18 +67,11 @@ class Latest:
             self._push(self.held, Held(row["to_ms"], row["from_ms"], *of_partition))
 
     def take_fault(self, row: dict[str, Any]) -> None:
-        """Take in a row of the table of faults; an owner that was silent owned all the same."""
-        if row["fault"] == "silence":
-            return
-        pair = row["holder"], row["next_holder"]
-        if pair[0] == pair[1]:
-            # Two processes of one static member are told by their member ids.
-            pair = row["member"], row["next_member"]
-        holders = tuple(each for each in pair if each is not None)
+        """Take in a row of the table of faults."""
+        holders = tuple(each for each in (row["holder"], row["next_holder"]) if each is not None)
         sure_ms = row["from_ms"] + row["sure_ms"]
-        if row["fault"] == "gap":
-            parts = [("gap", row["from_ms"], row["to_ms"])]
-        else:
+        parts = [(row["fault"], row["from_ms"], row["to_ms"])]
+        if row["fault"] == "overlap":
             parts = [
                 ("overlap", row["from_ms"], sure_ms),
                 ("possible_overlap", sure_ms, row["to_ms"]),

@@ -96,10 +96,8 @@ def faults_in(found: Table, since_ms: int) -> list[Any]:
     told = []
     for row in found.get("ownership_faults", ()):
         sure_ms = row["from_ms"] + row["sure_ms"]
-        parts = []
-        if row["fault"] == "gap":
-            parts = [("gap", row["from_ms"], row["to_ms"])]
-        elif row["fault"] == "overlap":
+        parts = [(row["fault"], row["from_ms"], row["to_ms"])]
+        if row["fault"] == "overlap":
             parts = [
                 ("overlap", row["from_ms"], sure_ms),
                 ("possible_overlap", sure_ms, row["to_ms"]),
