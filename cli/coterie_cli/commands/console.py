@@ -62,7 +62,7 @@ def _address(text: str) -> Address:
         fail(f"--http: {error}.", MISUSED)
     if not is_loopback(address.host):
         fail(
-            f"--http: {address.host} is not an address of this machine alone, and whoever reaches"
+            f"--http: {address.host} is not an address of this machine alone, and others who reach"
             " it could read the journals. Use 127.0.0.1, and to look from elsewhere a tunnel,"
             f" such as `ssh -L {address.port}:127.0.0.1:{address.port} HOST`.",
             MISUSED,

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from coterie_protocol.journal import event_of
+from coterie_protocol.journal import TopicChanged, event_of
 from coterie_server.history import History, RebalanceRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
     from coterie_protocol.replay.order import Placed
 
@@ -30,6 +31,8 @@ class MemberEnd:
     host: str = ""
     session_timeout_ms: int | None = None
     rebalance_timeout_ms: int | None = None
+    #: When it came; None if the lines do not tell.
+    since_ms: int | None = None
     last_seen_ms: int | None = None
     away_since_ms: int | None = None
     away_until_ms: int | None = None
@@ -84,7 +87,7 @@ class GroupEnd:
         told = {name: line[name] for name in ("instance", "client_id", *_TIMEOUTS)}
         host = line["host"].lstrip("/")
         self.members[line["member"]] = MemberEnd(
-            line["member"], host=host, last_seen_ms=line.at, **told
+            line["member"], host=host, since_ms=line.at, last_seen_ms=line.at, **told
         )
 
     def _member_gone(self, line: Placed) -> None:
@@ -146,10 +149,17 @@ class GroupEnd:
 _TIMEOUTS: Final = ("session_timeout_ms", "rebalance_timeout_ms")
 
 
-def end_of(group: str, lines: Iterable[Placed]) -> GroupEnd:
-    """What the last lines of a group tell, which are in order."""
+def end_of(
+    group: str, lines: Iterable[Placed], deleted_ms: Mapping[str, Sequence[int]]
+) -> GroupEnd:
+    """What the last lines of a group tell, which are in order; topics were deleted meanwhile."""
     found, history = GroupEnd(group), History(_REBALANCES)
+    deletions = deque(sorted((ms, topic) for topic, dates in deleted_ms.items() for ms in dates))
     for line in lines:
+        while deletions and deletions[0][0] <= line.ts:
+            ms, topic = deletions.popleft()
+            gone = TopicChanged(topic=topic, change="deleted", partitions_before=0, partitions=0)
+            history.observe(ms, gone)
         found.note(line)
         if type(event := event_of(line.values)) in History.KINDS:
             history.observe(line.at, event)

@@ -63,10 +63,10 @@ class Journals:
 
     def close(self) -> None:
         """Close all files."""
-        for file in self._open.values():
-            file.close()
-        if self.scan.copied is not None:
-            self.scan.copied.close()
+        for file in (*self._open.values(), self.scan.copied):
+            if file is not None:
+                file.close()
+        self._open.clear()
 
     # -- groups --------------------------------------------------------------------------------
 
@@ -106,7 +106,8 @@ class Journals:
     def _find_end(self, group: str, most: int) -> GroupEnd:
         numbers = self._newest_first(group)
         while True:
-            found = end_of(group, GroupLines(self._sources(numbers[:most])))
+            lines = GroupLines(self._sources(numbers[:most]))
+            found = end_of(group, lines, self.scan.deleted_ms)
             if found.is_known or most >= len(numbers):
                 return found
             most *= 10

@@ -186,7 +186,7 @@ class _Pages:
 
     def _in_full(self, group_id: str) -> bytes:
         found = self._journals.end(group_id)
-        members = [_member(each) for each in found.members.values()]
+        members = [_member(found.members[name]) for name in sorted(found.members)]
         return _dumps({**_group(found), "members": members}).encode()
 
     async def offsets(self, request: web.Request) -> web.Response:

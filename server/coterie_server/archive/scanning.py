@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import tempfile
+import weakref
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -69,7 +70,7 @@ class NodeLines:
     lines: int = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True)
 class Scan:
     """What was found, and where."""
 
@@ -228,6 +229,7 @@ class _Scanner:
         found = self._found
         if found.copied is None:
             found.copied = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as the scan
+            weakref.finalize(found, found.copied.close)
         found.copied.write(line)
         place, self._copied_bytes = self._copied_bytes, self._copied_bytes + len(line)
         return place

@@ -34,19 +34,19 @@ TOO_LONG: Final = (
 
 def asked_time(query: MultiMapping[str], now_ms: int) -> tuple[int, int]:
     """Since when and until when is asked; raises `QueryError`."""
-    until_ms = min(_date(query, "until_ms", now_ms), now_ms)
-    since_ms = _date(query, "since_ms", max(until_ms - _HOUR_MS, 0))
+    until_ms = min(_whole(query, "until_ms", now_ms), now_ms)
+    since_ms = _whole(query, "since_ms", until_ms - _whole(query, "last_ms", _HOUR_MS))
     if since_ms >= until_ms:
         raise QueryError("since_ms must be before until_ms, and in the past.")
-    return since_ms, until_ms
+    return max(since_ms, 0), until_ms
 
 
-def _date(query: MultiMapping[str], name: str, default: int) -> int:
+def _whole(query: MultiMapping[str], name: str, default: int) -> int:
     text = query.get(name)
     if text is None:
         return default
     if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX):
-        raise QueryError(f"{name} must be a date in milliseconds since 1970.")
+        raise QueryError(f"{name} must be a whole number of milliseconds.")
     return int(text)
 
 
