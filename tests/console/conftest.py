@@ -21,9 +21,13 @@ TOPICS: Final = {"orders": 12, "tenants": 2000}
 _NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """The system's Chromium, without windows."""
+    """The system's Chromium, without windows.
+
+    While playwright runs, so does an event loop in this thread: tests of other files, which start
+    loops of their own, have to come after its end.
+    """
     path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, _NAMES)), None)
     if path is None:
         pytest.skip("no Chromium on the path; install it, or say where it is with CHROMIUM=")

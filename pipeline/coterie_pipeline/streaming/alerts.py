@@ -103,7 +103,10 @@ _PAIR: Final = ("from_ms", "holder", "next_holder", "cause", "began")
 
 
 def _overlap_alert(kind: str, rows: Sequence[Row]) -> Alert:
-    row = rows[0]
+    row = dict(rows[0])
+    if row["holder"] == row["next_holder"]:
+        # Two processes of one static member are told by their member ids.
+        row |= {"holder": row["member"], "next_holder": row["next_member"]}
     partitions = _partitions(rows)
     evidence = {"partitions": partitions, **{name: row[name] for name in _EVIDENCE}}
     return {

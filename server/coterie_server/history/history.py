@@ -67,8 +67,7 @@ class History:
         self._recovered_ms: int | None = None
         #: The groups deleted last.
         self._deleted_groups: dict[str, None] = {}
-        #: For how long owners had been silent that were given up or replaced, added up over their
-        #: partitions and all groups, whether or not a rebalance pays for it.
+        #: How long owners had been silent that were given up or replaced, over all partitions.
         self.silent_partition_ms = 0
 
     # -- asking --------------------------------------------------------------------------------
@@ -250,7 +249,6 @@ class History:
             waiting_moves=waiting_moves(event, group.said),
         )
         group.said = ()
-        # Charge for the past before the new assignment replaces it.
         cost = group.stopped.charge(ts_ms)
         group.stopped.assigned(event.assigned, needs_rejoin=event.needs_rejoin, ts=ts_ms)
         self._end(group, ts_ms, RebalanceOutcome.COMPLETED, cost)
