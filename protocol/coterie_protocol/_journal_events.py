@@ -22,6 +22,7 @@ from coterie_protocol._twin import made_as_twin
 
 __all__ = [
     "CAUSES",
+    "DEATHS",
     "KINDS",
     "ClockStepped",
     "Event",
@@ -76,7 +77,7 @@ CAUSES: Final[Mapping[str, str]] = {
 }
 
 #: How members go whose session was over.
-_DEATHS: Final = ("session_expired", "registration_expired")
+DEATHS: Final = ("session_expired", "registration_expired")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,7 +217,7 @@ class MemberGone(Event):
     @property
     def was_silent(self) -> bool:
         """Whether its session was over: nothing shows that it still worked."""
-        return self.how in _DEATHS or self.away_ms > 0
+        return self.how in DEATHS or self.away_ms > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from coterie_protocol._journal_events import (
     CAUSES,
+    DEATHS,
     KINDS,
     ClockStepped,
     Event,
@@ -55,6 +56,7 @@ from coterie_protocol.exceptions import CoterieError
 
 __all__ = [
     "CAUSES",
+    "DEATHS",
     "KINDS",
     "SCHEMA_VERSION",
     "ClockStepped",

@@ -14,6 +14,7 @@ from collections.abc import Set as AbstractSet
 from typing import Final, TypeAlias
 
 from coterie_assignors.base import (
+    NO_CLAIM,
     Claim,
     Cluster,
     MemberInfo,
@@ -92,7 +93,7 @@ class _Plan:
             for number in entry.partitions
         }
         topics = [frozenset(member.topics) for member in order]
-        claimed = resolve_claims([claims.get(member.member_id, Claim()) for member in order])
+        claimed = resolve_claims([claims.get(member.member_id, NO_CLAIM) for member in order])
         self.owner: dict[Pair, int] = {
             (topic, number): index
             for topic, of_topic in claimed.items()

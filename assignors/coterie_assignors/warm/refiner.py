@@ -74,9 +74,8 @@ def refine(
         for pair, to in group.target.items()
         if active[pair] != to and not group.is_away(to)
     }
-    nothing: dict[str, Partitions] = dict.fromkeys(target, ())
     return Refined(
-        active=nothing | _by_member(names, ((member, pair) for pair, member in active.items())),
+        active=_active(group, active, names, target),
         standbys=_by_member(names, _standbys_of_members(group, standbys)),
         warmups=_by_member(names, ((move.member, move.pair) for move in warmups)),
         targets=moving,
@@ -170,6 +169,18 @@ def _least_busy(group: Group, pair: Pair, heap: list[tuple[int, int]]) -> int:
     for entry in passed:
         heapq.heappush(heap, entry)
     return member
+
+
+def _active(
+    group: Group,
+    active: Mapping[Pair, int],
+    names: Sequence[str],
+    target: Mapping[str, Partitions],
+) -> dict[str, Partitions]:
+    if active == group.target:
+        return dict(target)
+    nothing: dict[str, Partitions] = dict.fromkeys(target, ())
+    return nothing | _by_member(names, ((member, pair) for pair, member in active.items()))
 
 
 def _by_member(names: Sequence[str], had: Iterable[tuple[int, Pair]]) -> dict[str, Partitions]:

@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from coterie_protocol.journal import DEATHS
 from coterie_protocol.replay.intervals import Cut, Given, Held, Stop, pieces
 from coterie_protocol.replay.kept import Partition, partitions_of
 from coterie_protocol.replay.members import Members
 from coterie_protocol.replay.order import Placed
-from coterie_protocol.replay.rebalances import DEATHS, closes, is_readable
+from coterie_protocol.replay.rebalances import closes, is_readable
 
 __all__ = ["Holdings"]
 

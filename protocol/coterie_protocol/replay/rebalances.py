@@ -6,19 +6,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from coterie_protocol.journal import DEATHS
 from coterie_protocol.replay.late import late
 from coterie_protocol.replay.order import Placed
 
-__all__ = ["DEATHS", "Rebalance", "Rebalances", "closes", "is_readable"]
+__all__ = ["Rebalance", "Rebalances", "closes", "is_readable"]
 
 _STARTED: Final = "rebalance_started"
 _JOINED: Final = "phase_joined"
 _COMPLETED: Final = "rebalance_completed"
 _EMPTIED: Final = "group_emptied"
 _RECOVERED: Final = "group_recovered"
-
-#: How members go whose session was over.
-DEATHS: Final = ("session_expired", "registration_expired")
 
 #: The states in which a group that is read back goes on with its rebalance.
 _IN_ONE: Final = ("PreparingRebalance", "CompletingRebalance")

@@ -155,7 +155,7 @@ class Group:
 
     def apply_offsets(self, rows: Iterable[OffsetRow]) -> None:
         """Take over offsets, which come many at a time."""
-        self.offsets.update([((row.topic, row.partition), row) for row in rows])
+        self.offsets.update([(row[1:3], row) for row in rows])  # by topic and partition
 
     def _apply_group(self, row: GroupRow) -> None:
         self.state = GroupState(row.state)
