@@ -33,8 +33,7 @@ def main() -> int:
         return 1
     with tempfile.TemporaryDirectory() as folder:
         for name, picture in console.take(Path(folder), executable).items():
-            (PICTURES / name).write_bytes(picture)
-            print(f"{PICTURES / name}: {len(picture) // 1000} kB")
+            _write(name, picture)
     return 0
 
 

@@ -84,5 +84,5 @@ def owners_shown(page: Page) -> dict[tuple[str, int], str]:
     """Who owns each partition in the map, by the instance or member id; empty for none."""
     script = """all => all.map(e => [
         e.cell.topic, e.cell.partition, e.cell.instance ?? e.cell.owner ?? ""])"""
-    found = page.locator(".cells .cell").evaluate_all(script)
+    found = page.locator(".map .cells .cell").evaluate_all(script)
     return {(topic, number): owner for topic, number, owner in found}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import threading
@@ -13,7 +14,7 @@ from typing import Final
 from urllib.error import HTTPError
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.console.conftest import SETTINGS
 from tests.console.console_page import (
@@ -141,7 +142,7 @@ def test_map_of_2000_partitions_is_readable(page: Page, daemon: Daemon, members:
         members.start("large", "tenants", instance=f"shard-{number}")
     settled(daemon, "large", 4, 2000)
     open_group(page, daemon, "large")
-    cells = page.locator(".cells .cell")
+    cells = page.locator(".map .cells .cell")
     expect(cells).to_have_count(2000)
     expect(page.locator(".legend .owner")).to_have_text(
         [re.compile(f"shard-{n}500") for n in range(4)]
@@ -154,14 +155,15 @@ def test_map_of_2000_partitions_is_readable(page: Page, daemon: Daemon, members:
     page.get_by_text("As a table").click()
     rows = page.get_by_role("table", name="Who owns what").locator("tbody tr")
     expect(rows).to_have_count(4)
-    assert "shard-0" in rows.all_inner_texts()[0]
+    said = sorted(text.rpartition("\t")[2] for text in rows.all_inner_texts())
+    assert said == [f"shard-{number}" for number in range(4)]
 
 
 def test_owner_of_a_key_is_found(page: Page, daemon: Daemon, members: Members) -> None:
     members.start("keys", instance="one")
     settled(daemon, "keys", 1, 12)
     open_group(page, daemon, "keys")
-    expect(page.locator(".cells .cell")).to_have_count(12)
+    expect(page.locator(".map .cells .cell")).to_have_count(12)
     page.get_by_label("Key or partition").fill("customer-17")
     page.keyboard.press("Enter")
     expect(page.locator(".finder .answer")).to_have_text(re.compile(r"^orders \d+: one$"))
@@ -249,7 +251,7 @@ def test_everything_can_be_done_by_keyboard(page: Page, daemon: Daemon, members:
     tab_to(page, "a[href='#/groups/by-keyboard']")
     expect(link).to_be_focused()
     page.keyboard.press("Enter")
-    expect(page.locator(".cells .cell")).to_have_count(12)
+    expect(page.locator(".map .cells .cell")).to_have_count(12)
     tab_to(page, ".cell")
     for key, partition in (("ArrowRight", "1"), ("End", "11"), ("ArrowLeft", "10"), ("Home", "0")):
         page.keyboard.press(key)
@@ -312,7 +314,7 @@ def test_roles_say_what_is_what(page: Page, daemon: Daemon, members: Members) ->
     expect(
         page.get_by_role("button", name=re.compile(r"^orders 3, owned, owner one"))
     ).to_be_visible()
-    expect(page.get_by_role("table", name="Members")).to_be_visible()
+    expect(page.get_by_role("table", name="Members", exact=True)).to_be_visible()
     expect(page.get_by_role("table", name="Last rebalances")).to_be_visible()
     unnamed = page.evaluate("""() => [...document.querySelectorAll("button, input, select, a")]
         .filter(e => !e.closest("[hidden]") && !(e.textContent.trim()
@@ -498,3 +500,69 @@ def test_daemon_stops_soon_while_pages_are_open(page: Page, folder: Path) -> Non
         open_groups(page, daemon)
         assert daemon.stop(signal.SIGTERM) < 5
         expect(page.locator("#notice")).to_contain_text("can't be reached")
+
+
+def answer_with_orders(page: Page, daemon: Daemon) -> list[tuple[str, object]]:
+    """Have the page see standing orders in the group `orders`; what it sends then."""
+    facts = json.loads(daemon.get("/v1/console"))
+    every = ["drain", "undrain", "pin", "keep-from", "unpin", "freeze", "unfreeze"]
+    facts["operations"] += every
+    group = daemon.group("orders")
+    order = {"by": "", "reason": "", "since_ms": 1, "until_ms": None, "followed": True}
+    none = {"member": None, "instance": None, "partitions": None, "at_a_time": None, "left": None}
+    group["operations"] = [
+        {**none, **order, "operation": "drain", "instance": "one", "left": 3, "by": "<b>ann</b>"},
+        {**none, **order, "operation": "freeze", "until_ms": 2, "followed": False},
+        {**none, **order, "operation": "pin", "instance": "two", "partitions": {"orders": [1, 2]}},
+    ]
+    sent: list[tuple[str, object]] = []
+
+    def take(route: Route) -> None:
+        sent.append((route.request.url.rpartition("/")[2], route.request.post_data_json))
+        route.fulfill(json=group)
+
+    stream = f'event: begin\ndata: {{"now_ms":1}}\n\nevent: group\ndata: {json.dumps(group)}\n\n'
+    page.route("**/v1/console", lambda route: route.fulfill(json=facts))
+    page.route("**/groups/orders/watch", lambda route: route.fulfill(body=stream))
+    page.route("**/operations/*", take)
+    return sent
+
+
+def test_standing_orders_are_given_shown_and_ended(
+    page: Page, daemon: Daemon, members: Members
+) -> None:
+    """The page goes by what the node says that there is, and sends what the node takes."""
+    members.start("orders", instance="one")
+    members.start("orders", instance="two")
+    settled(daemon, "orders", 2, 12)
+    sent = answer_with_orders(page, daemon)
+    open_group(page, daemon, "orders")
+    orders = page.get_by_role("region", name="Standing orders")
+    expect(orders.get_by_role("listitem")).to_have_count(3)
+    expect(orders).to_contain_text("one, which still has 3 partitions")
+    expect(orders).to_contain_text("by <b>ann</b>")
+    expect(orders).to_contain_text("no member of the group can follow it")
+    expect(orders).to_contain_text("orders 1-2 to two")
+    dialog = page.get_by_role("dialog")
+    page.get_by_role("button", name="Drain two").click()
+    dialog.get_by_label("Why, for the journal").fill("new disk")
+    dialog.get_by_role("button", name="Drain", exact=True).click()
+    expect(dialog).to_have_count(0)
+    page.get_by_role("button", name="Pin …").click()
+    dialog.get_by_label(re.compile("Partitions")).fill("0-2")
+    dialog.get_by_label("These").select_option("keep-from")
+    dialog.get_by_role("button", name="Pin", exact=True).click()
+    expect(dialog).to_have_count(0)
+    for each in range(3):
+        orders.get_by_role("button", name=re.compile("^End it")).nth(each).click()
+        dialog.get_by_role("button", name="End it").click()
+        expect(dialog).to_have_count(0)
+    assert sent == [
+        ("drain", {"instance": "two", "reason": "new disk"}),
+        ("keep-from", {"partitions": {"orders": [0, 1, 2]}, "instance": "one"}),
+        ("undrain", {"instance": "one"}),
+        ("unfreeze", {}),
+        ("unpin", {"partitions": {"orders": [1, 2]}, "instance": "two"}),
+    ]
+    expect(page.get_by_role("button", name="Drain one")).to_be_hidden()
+    expect(page.get_by_role("button", name="Freeze …")).to_have_attribute("aria-disabled", "true")

@@ -94,6 +94,7 @@ function makeParts(root, state, frame) {
       actions.root,
     ),
     facts,
+    actions.orders,
     parts.progress.root,
     parts.map.root,
     parts.members.root,

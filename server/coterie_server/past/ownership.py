@@ -35,7 +35,7 @@ class Held(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """A time in which a partition had two owners or none; the latest end is the greatest."""
+    """A time with two owners, none, or a silent one; the latest end is the greatest."""
 
     until_ms: int
     since_ms: int
@@ -68,11 +68,10 @@ class Latest:
 
     def take_fault(self, row: dict[str, Any]) -> None:
         """Take in a row of the table of faults."""
-        pair = row["holder"], row["next_holder"]
-        if pair[0] == pair[1]:
-            # Two processes of one static member are told by their member ids.
-            pair = row["member"], row["next_member"]
-        holders = tuple(each for each in pair if each is not None)
+        holders = row["holder"], row["next_holder"]
+        if holders[0] == holders[1] and row["fault"] == "overlap":  # two processes of one instance
+            holders = row["member"], row["next_member"]
+        named = tuple(each for each in holders if each is not None)
         sure_ms = row["from_ms"] + row["sure_ms"]
         parts = [(row["fault"], row["from_ms"], row["to_ms"])]
         if row["fault"] == "overlap":
@@ -84,7 +83,7 @@ class Latest:
             if since_ms < until_ms:
                 fault = Fault(
                     until_ms, since_ms, row["topic"], row["partition"], kind, row["cause"],
-                    row["is_open"], holders,
+                    row["is_open"], named,
                 )  # fmt: skip
                 self._push(self.faults, fault)
 
@@ -186,7 +185,7 @@ def _by_member(held: Iterable[Held]) -> dict[str, dict[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A time in which partitions had two owners, or none."""
+    """A time in which partitions had two owners, none, or a silent one."""
 
     kind: str
     topic: str
