@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Final
 
 from coterie_assignors.base import MemberInfo
-from coterie_assignors.state import RUNNING, UNKNOWN
+from coterie_assignors.state import RUNNING, STALLED, UNKNOWN
 
 __all__ = ["NO_COPY", "UNKNOWN_LAG", "Copies", "Pair"]
 
@@ -35,6 +35,8 @@ class Copies:
         self.members_of: list[list[int]] = []
         #: The lag of each process that has a copy, by partition: the smaller, the better.
         self.lags: dict[Pair, dict[int, int]] = {}
+        #: The copies that were to be made, and the processes that do not get on with them.
+        self.stalled: set[tuple[Pair, int]] = set()
         known: dict[Hashable, int] = {}
         for index, member in enumerate(order):
             report = member.warm
@@ -51,6 +53,9 @@ class Copies:
     def _add(self, process: int, lags: Mapping[Pair, int]) -> None:
         known = self.lags
         for pair, lag in lags.items():
+            if lag == STALLED:
+                self.stalled.add((pair, process))
+                continue
             rank = lag if 0 <= lag <= _LAG_MAX else _rank(lag)
             of_pair = known.get(pair)
             if of_pair is None:

@@ -1,5 +1,7 @@
 """Which partitions move, where members report state: those that takers have copies of.
 
+And not those of which they tried to make copies in vain.
+
 To the balance, one partition is as good as another.  To a member it is not: it takes
 over at once what it has a caught-up copy of, and has to copy anything else first.  And as each
 answer starts from the partitions that members own, moves that wait for their copies would
@@ -19,7 +21,7 @@ from coterie_assignors.base import (
     in_kafka_order,
     subscribers_by_topic,
 )
-from coterie_assignors.copies import Copies, Pair
+from coterie_assignors.copies import NO_COPY, Copies, Pair
 from coterie_assignors.ownership import UNOWNED, resolve_claims
 from coterie_protocol.consumer import flatten, group_by_topic
 
@@ -100,7 +102,8 @@ def _exchanged(
     gives = Counter(owner.get(pair, UNOWNED) for pair in moving)
     takes = Counter(taker[pair] for pair in moving)
     changes: dict[Pair, int] = {}
-    for _, pair, member in sorted(_copied(alike, takes, copies)):
+    candidates = [*_copied(alike, takes, copies), *_untried(alike, taker, takes, copies)]
+    for _, pair, member in sorted(candidates):
         giver = owner.get(pair, UNOWNED)
         if pair not in changes and takes[member] and gives[giver] and giver != member:
             changes[pair] = member
@@ -132,7 +135,29 @@ def _copied(
     for pair in alike:
         for process, lag in copies.lags.get(pair, {}).items():
             for member in takers.get(process, ()):
-                if not copies.order[member].refused or pair not in flatten(
-                    copies.order[member].refused
-                ):
+                if not _is_refused(pair, member, copies):
                     yield lag, pair, member
+
+
+def _untried(
+    alike: Sequence[Pair], taker: Mapping[Pair, int], takes: Mapping[int, int], copies: Copies
+) -> Iterable[tuple[int, Pair, int]]:
+    """What takers have no copies of, for those that do not get on with what they are to have."""
+    if not copies.stalled:
+        return
+    process_of = copies.process_of
+    stuck = {
+        member for pair in alike if (pair, process_of[member := taker[pair]]) in copies.stalled
+    }
+    for member in sorted(stuck & takes.keys()):
+        process = process_of[member]
+        for pair in alike:
+            is_new = process not in copies.lags.get(pair, ())
+            is_stalled = (pair, process) in copies.stalled
+            if is_new and not is_stalled and not _is_refused(pair, member, copies):
+                yield NO_COPY, pair, member
+
+
+def _is_refused(pair: Pair, member: int, copies: Copies) -> bool:
+    refused = copies.order[member].refused
+    return bool(refused) and pair in flatten(refused)

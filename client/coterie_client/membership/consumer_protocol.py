@@ -236,6 +236,7 @@ def _orders(roster: Roster, member_id: str, adjustment: Adjustment, by: Leadersh
     member, next_ms = roster.members[member_id], NO_REBALANCE
     if member_id == by.leader and not adjustment.is_final:
         next_ms = next_probing_ms(by.wall_ms, by.settings.probing_rebalance_interval_ms)
+        next_ms = min(next_ms, NO_REBALANCE)  # all that the field has room for
     if member.warm is None and next_ms == NO_REBALANCE:
         return None
     orders = orders_of(member, adjustment, roster.versions, next_ms)

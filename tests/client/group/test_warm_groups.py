@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -396,6 +396,25 @@ def test_held_that_fails_ends_work_in_order(cluster: Cluster) -> None:
     cluster.run_until(lambda: first.program.is_done)
     with pytest.raises(OSError, match="no disk"):
         first.program.result()
+
+
+def test_restores_that_fail_do_not_keep_others_from_moving(cluster: Cluster) -> None:
+    class Unlucky(Member):
+        """It can restore two partitions only."""
+
+        async def _restore(self, standby: Standby) -> None:
+            standby.lag(END)
+            if standby.number in (0, 2):
+                raise OSError("no disk")
+            await super()._restore(standby)
+
+    settings = replace(SETTINGS, probing_rebalance_interval_ms=60_000)
+    first = Member(cluster, "a", warm=settings)
+    until_shared(cluster, first)
+    second = Unlucky(cluster, "b", warm=settings)
+    cluster.run(seconds=15)
+    assert [each.number for each in second.group.standbys] == [0, 2]
+    cluster.run_until(lambda: second.owned == [1, 3], within_s=300)
 
 
 def test_standby_refuses_to_commit(cluster: Cluster) -> None:
