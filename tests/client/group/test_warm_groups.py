@@ -241,6 +241,25 @@ def test_static_member_that_comes_back_in_time_goes_on_with_its_state(cluster: C
     assert again.began_with == [0, 0]
 
 
+@pytest.mark.parametrize("name", ["a", "b"])
+def test_static_member_without_its_disk_leaves_work_to_copies_meanwhile(
+    cluster: Cluster, name: str
+) -> None:
+    """Whether it leads, as the first one does, or not."""
+    settings = WarmSettings(acceptable_recovery_lag=100, num_standbys=1)
+    members = [Member(cluster, each, instance=each, warm=settings) for each in "ab"]
+    until_shared(cluster, *members)
+    cluster.run(seconds=20)
+    [lost] = [each for each in members if each.name == name]
+    [other] = [each for each in members if each.name != name]
+    lost.program.kill()
+    cluster.run(seconds=5)
+    again = Member(cluster, name, instance=name, warm=settings)
+    cluster.run_until(lambda: len(other.owned) == 4)
+    until_shared(cluster, again, other)
+    assert max(again.began_with + other.began_with[2:]) <= 100
+
+
 def test_stopping_ends_restores() -> None:
     settings = WarmSettings(acceptable_recovery_lag=100, num_standbys=1)
     with Cluster({"t": 4}, seed=3) as cluster:
