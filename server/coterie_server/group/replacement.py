@@ -95,7 +95,7 @@ def _hand_over(step: Step, group: Group, old: Member, member_id: str, request: R
     new = group.replace_static(old, member_id)
     new.is_new = old.is_new
     new.reason = request.message.reason or ""
-    new.last_seen_ms = step.now_ms
+    new.last_seen_ms = new.came_at_ms = step.now_ms
     new.change(client_id=request.client_id, client_host=request.host)
     if was_pending:
         group.pending_syncs.add(member_id)
