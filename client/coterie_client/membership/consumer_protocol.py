@@ -240,6 +240,7 @@ def _orders(roster: Roster, member_id: str, adjustment: Adjustment, by: Leadersh
     next_ms = NO_REBALANCE
     if looks_again:
         next_ms = next_probing_ms(by.wall_ms, by.settings.probing_rebalance_interval_ms)
+        next_ms = min(next_ms, NO_REBALANCE)  # all that the field has room for
     orders = orders_of(member, adjustment, roster.versions, next_ms)
     active = flatten(adjustment.assignment[member_id])
     return join_user_data(None, encode_orders(orders, active, member.topics))

@@ -28,7 +28,6 @@ __all__ = ["replace_static"]
 
 #: From this version on a static leader that comes back can be told to leave things as they are.
 _SKIP_ASSIGNMENT_FROM = 9
-_COLD = "others keep copies of state that it no longer has"
 
 
 def replace_static(step: Step, group: Group, member_id: str, request: Request) -> None:
@@ -57,10 +56,12 @@ def replace_static(step: Step, group: Group, member_id: str, request: Request) -
             prepare(step, group, "subscription_changed", f"{detail} and wants other topics")
         elif is_awaited:
             prepare(step, group, "revocation_follow_up", detail, group.row.generation)
-        else:
-            because = "others have had its partitions" if has_lost else _COLD
-            detail += f", and {because}"
+        elif has_lost:
+            detail += ", and others have had its partitions"
             prepare(step, group, "static_replaced", detail, group.row.generation)
+        else:
+            detail += ", and others keep copies of state that it no longer has"
+            prepare(step, group, "static_replaced", detail)
         return
     group.park_join(new, request, step.now_ms)
     if group.state is GroupState.COMPLETING:
