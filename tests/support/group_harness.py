@@ -32,6 +32,7 @@ from coterie_protocol.messages import (
 )
 from coterie_server.group import (
     END_OF_TIME_MS,
+    Command,
     CommitOrder,
     Config,
     Group,
@@ -266,6 +267,12 @@ class World:
         described: DescribedGroup = answer.reply.groups[0]
         return described
 
+    def describe_with_operations(self, group: str = "g") -> DescribedGroup:
+        """What an administrator is told of a group who asks for operations, too."""
+        answer = self.request(DescribeGroupsRequest(groups=(group,), wants_operations=True), 5)
+        described: DescribedGroup = answer.reply.groups[0]
+        return described
+
     def delete(self, *groups: str) -> list[ErrorCode]:
         """Delete groups."""
         return self.request(DeleteGroupsRequest(groups_names=groups), 2).part_errors
@@ -296,6 +303,16 @@ class World:
     def force_rebalance(self, group: str = "g") -> None:
         """Ask for a rebalance as an administrator."""
         self._take(self.coordinator.force_rebalance(group, self.now_ms))
+
+    def operate(
+        self, name: str, client: Client | None = None, group: str = "g", **values: Any
+    ) -> None:
+        """Ask for an operation as an administrator, about a client's member if one is given."""
+        if client is not None:
+            values |= {"instance_id": client.static} if client.static else {"member_id": client.id}
+        partitions = frozenset(("t", number) for number in values.pop("numbers", ()))
+        command = Command(**{"name": name, "partitions": partitions} | values)
+        self._take(self.coordinator.operate(group, command, self.now_ms))
 
     def change_topic(self, topic: str, change: str, partitions: int = 0) -> None:
         """Create, grow or delete a topic."""

@@ -34,6 +34,9 @@ who is to make copies of what.  The coordinator only reads that, to tell people 
 **Other requests.**  `leave` (LeaveGroup), `commit` (OffsetCommit), `offsets` (OffsetFetch,
 OffsetDelete and expiry), `admin` (DescribeGroups, ListGroups, DeleteGroups, forced rebalances).
 
+**Operations.** Administrators can drain members, pin partitions and freeze a group (`operate`).
+What they have ordered is stored (`operations`), and the leader is told, who carries it out.
+
 **Recovery** (`recovery`) applies the stored rows as they were applied when they were made.  The
 generation stays, the members get a fresh session to come back in, and a rebalance that was going
 on goes on.  A group's generation never goes back, not even when the group is deleted and made
@@ -45,10 +48,12 @@ stand by themselves.
 
 from coterie_server.group.coordinator import GroupCoordinator
 from coterie_server.group.group import GENERATIONS_SKIPPED, Group
+from coterie_server.group.operate import Command
 from coterie_server.group.records import (
     END_OF_TIME_MS,
     Gone,
     OffsetRow,
+    OperationsRow,
     Record,
     Row,
     StoredRow,
@@ -63,6 +68,7 @@ __all__ = [
     "END_OF_TIME_MS",
     "GENERATIONS_SKIPPED",
     "TRANSITIONS",
+    "Command",
     "CommitOrder",
     "Config",
     "Gone",
@@ -71,6 +77,7 @@ __all__ = [
     "GroupState",
     "IdSource",
     "OffsetRow",
+    "OperationsRow",
     "Record",
     "Refusal",
     "Row",

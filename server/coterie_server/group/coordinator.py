@@ -10,7 +10,18 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from coterie_protocol import messages as m
-from coterie_server.group import admin, heartbeat, join, leave, offsets, rebalance, recovery, sync
+from coterie_server.group import (
+    admin,
+    heartbeat,
+    join,
+    leave,
+    offsets,
+    operate,
+    operations,
+    rebalance,
+    recovery,
+    sync,
+)
 from coterie_server.group import commit as offset_commit
 from coterie_server.group.states import GroupState
 from coterie_server.group.step import Step
@@ -45,6 +56,7 @@ _DEADLINES: Final[dict[str, Callable[[Step, Group], None]]] = {
     "join": rebalance.expire_join,
     "sync": rebalance.expire_sync,
     "expansion": join.expire_expansion,
+    "freeze": operate.end_freeze,
 }
 
 _SWEEP: Final = ("sweep", "", "")
@@ -151,6 +163,7 @@ class GroupCoordinator:
         for group_id in list(table.groups):
             group = step.group(group_id)
             if group is not None:
+                operations.forget_lost(step, group)
                 offsets.expire(step, group)
         table.commit_order.forget_gone(table.is_member)
         interval_ms = max(table.config.offsets_check_interval_ms, 1)
@@ -162,6 +175,12 @@ class GroupCoordinator:
         """Start one rebalance of a group of static members, or raise `Refusal`."""
         step = Step(self.table, now_ms)
         admin.force_rebalance(step, group_id)
+        return step.finish()
+
+    def operate(self, group_id: str, command: operate.Command, now_ms: int) -> Outcome[Record]:
+        """Do what an administrator asks of a group, or raise `Refusal`."""
+        step = Step(self.table, now_ms)
+        operate.operate(step, group_id, command)
         return step.finish()
 
     def topics_changed(
