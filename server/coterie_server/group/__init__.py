@@ -34,8 +34,8 @@ who is to make copies of what.  The coordinator only reads that, to tell people 
 **Other requests.**  `leave` (LeaveGroup), `commit` (OffsetCommit), `offsets` (OffsetFetch,
 OffsetDelete and expiry), `admin` (DescribeGroups, ListGroups, DeleteGroups, forced rebalances).
 
-**Operations.** Administrators can drain members, pin partitions and freeze a group (`operate`).
-What they have ordered is stored (`operations`), and the leader is told, who carries it out.
+**Operations.** Administrators can drain members, pin partitions and freeze a group (`standing_rules`).
+What they have ordered is stored (`standing`), and the leader is told, who carries it out.
 
 **Recovery** (`recovery`) applies the stored rows as they were applied when they were made.  The
 generation stays, the members get a fresh session to come back in, and a rebalance that was going
@@ -48,7 +48,6 @@ stand by themselves.
 
 from coterie_server.group.coordinator import GroupCoordinator
 from coterie_server.group.group import GENERATIONS_SKIPPED, Group
-from coterie_server.group.operate import Command
 from coterie_server.group.records import (
     END_OF_TIME_MS,
     Gone,
@@ -60,6 +59,7 @@ from coterie_server.group.records import (
     from_stored,
     to_stored,
 )
+from coterie_server.group.standing_rules import Command
 from coterie_server.group.states import TRANSITIONS, GroupState
 from coterie_server.group.table import CommitOrder, Config, IdSource
 from coterie_server.step import Refusal

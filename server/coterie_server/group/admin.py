@@ -16,7 +16,7 @@ from coterie_protocol.messages import (
     ListedGroup,
     ListGroupsResponse,
 )
-from coterie_server.group import operations
+from coterie_server.group import standing
 from coterie_server.group.member import metadata_of, told_assignment
 from coterie_server.group.rebalance import prepare
 from coterie_server.group.states import GroupState
@@ -73,7 +73,7 @@ def _rows_of(group: Group | None) -> _Rows | None:
     if group is None:
         return None
     rows = [member.row for member in group.members.values()]
-    return _Rows(group.row, rows, group.operations, operations.are_followed(group))
+    return _Rows(group.row, rows, group.operations, standing.are_followed(group))
 
 
 def _describe(

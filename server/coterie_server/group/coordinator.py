@@ -16,10 +16,10 @@ from coterie_server.group import (
     join,
     leave,
     offsets,
-    operate,
-    operations,
     rebalance,
     recovery,
+    standing,
+    standing_rules,
     sync,
 )
 from coterie_server.group import commit as offset_commit
@@ -56,7 +56,7 @@ _DEADLINES: Final[dict[str, Callable[[Step, Group], None]]] = {
     "join": rebalance.expire_join,
     "sync": rebalance.expire_sync,
     "expansion": join.expire_expansion,
-    "freeze": operate.end_freeze,
+    "freeze": standing_rules.end_freeze,
 }
 
 _SWEEP: Final = ("sweep", "", "")
@@ -163,7 +163,7 @@ class GroupCoordinator:
         for group_id in list(table.groups):
             group = step.group(group_id)
             if group is not None:
-                operations.forget_lost(step, group)
+                standing.forget_lost(step, group)
                 offsets.expire(step, group)
         table.commit_order.forget_gone(table.is_member)
         interval_ms = max(table.config.offsets_check_interval_ms, 1)
@@ -177,10 +177,12 @@ class GroupCoordinator:
         admin.force_rebalance(step, group_id)
         return step.finish()
 
-    def operate(self, group_id: str, command: operate.Command, now_ms: int) -> Outcome[Record]:
+    def operate(
+        self, group_id: str, command: standing_rules.Command, now_ms: int
+    ) -> Outcome[Record]:
         """Do what an administrator asks of a group, or raise `Refusal`."""
         step = Step(self.table, now_ms)
-        operate.operate(step, group_id, command)
+        standing_rules.operate(step, group_id, command)
         return step.finish()
 
     def topics_changed(

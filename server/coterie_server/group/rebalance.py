@@ -22,7 +22,7 @@ from coterie_protocol.journal import (
     RebalanceStarted,
 )
 from coterie_server.error_answers import join_error, sync_error
-from coterie_server.group import operations, replies
+from coterie_server.group import replies, standing
 from coterie_server.group.group import CONSUMER
 from coterie_server.group.ledger import by_topic
 from coterie_server.group.phases import InitialDelay, OngoingRebalance
@@ -178,7 +178,7 @@ def _start_generation(step: Step, group: Group, rebalance: OngoingRebalance) -> 
     rebalance.joined_at_ms = step.now_ms
     step.event(_phase_joined(step, group, rebalance))
     group.pending_syncs.clear()
-    operations.note_newcomers(step, group)
+    standing.note_newcomers(step, group)
     for member in group.members.values():
         _answer_join(step, group, member)
     save_members(step, group)
@@ -304,7 +304,7 @@ def drop_member(step: Step, group: Group, member: Member, how: str, reason: str 
     step.forget_session(group, member.id)
     if member.saved is not None:
         step.record(Gone(MemberRow, group.id, member.id))
-    operations.forget_member(step, group, member)
+    standing.forget_member(step, group, member)
 
 
 def drop_pending_id(step: Step, group: Group, member_id: str) -> None:

@@ -17,7 +17,7 @@ from coterie_protocol.messages import (
     OffsetDeleteRequestTopic,
 )
 from coterie_server.group import GroupState, Refusal
-from coterie_server.group.operate import RULES
+from coterie_server.group.standing_rules import RULES
 from tests.support.group_harness import Answer, Client, World, assigned
 from tests.support.profiles import examples
 from tests.support.warm_groups import ordered, report, reported

@@ -9,7 +9,7 @@ assigns (`coterie_assignors.operations`).  So a leader is needed that asks for t
 those of Coterie's client do; while there are operations, one that does is preferred (`elect`).  If
 none is left, they stay, and are shown as not followed.
 
-This module keeps what stands; `operate` has the rules by which administrators change it.
+This module keeps what stands; `standing_rules` has the rules by which administrators change it.
 
 A static member is meant by its name, whichever processes have it, and for a day while none has; a
 dynamic one by its id, until it is gone.

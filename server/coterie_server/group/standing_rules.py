@@ -15,7 +15,8 @@ from coterie_protocol.operations import (
     topics_of,
 )
 from coterie_server.group.group import CONSUMER
-from coterie_server.group.operations import (
+from coterie_server.group.rebalance import prepare
+from coterie_server.group.standing import (
     are_followed,
     concerns,
     end,
@@ -23,7 +24,6 @@ from coterie_server.group.operations import (
     is_drained,
     start,
 )
-from coterie_server.group.rebalance import prepare
 from coterie_server.group.states import GroupState
 from coterie_server.group.step import SHOWN_MAX
 from coterie_server.step import Refusal
