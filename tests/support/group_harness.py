@@ -8,8 +8,9 @@ the coordinator away and makes a new one of what was stored.  After every step t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from coterie_protocol import decode, encode
@@ -41,6 +42,7 @@ from coterie_server.group import (
     Record,
     StoredRow,
 )
+from coterie_server.group.standing_rules import order
 from coterie_server.step import LimitHit, Outcome
 from coterie_server.storage.offset_bundles import OffsetBundles
 from tests.support.group_client import Client
@@ -55,6 +57,7 @@ from tests.support.requests import Asked
 from tests.support.turns import finished
 
 if TYPE_CHECKING:
+    from coterie_server.group.step import Step
     from coterie_server.group.table import GroupTable
 
 __all__ = ["Answer", "Client", "World", "assigned", "offsets_of"]
@@ -304,15 +307,19 @@ class World:
         """Ask for a rebalance as an administrator."""
         self._take(self.coordinator.force_rebalance(group, self.now_ms))
 
-    def operate(
+    def order(
         self, name: str, client: Client | None = None, group: str = "g", **values: Any
     ) -> None:
-        """Ask for an operation as an administrator, about a client's member if one is given."""
+        """Order something, about a client's member if one is given."""
         if client is not None:
             values |= {"instance_id": client.static} if client.static else {"member_id": client.id}
         partitions = frozenset(("t", number) for number in values.pop("numbers", ()))
         command = Command(**{"name": name, "partitions": partitions} | values)
-        self._take(self.coordinator.operate(group, command, self.now_ms))
+        self.operate(partial(order, group_id=group, command=command))
+
+    def operate(self, operation: Callable[[Step], None]) -> None:
+        """Have an operator ask for something."""
+        self._take(self.coordinator.operate(operation, self.now_ms))
 
     def change_topic(self, topic: str, change: str, partitions: int = 0) -> None:
         """Create, grow or delete a topic."""

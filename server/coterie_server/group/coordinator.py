@@ -7,6 +7,7 @@ time, stores the records, sends the replies and calls `fire` when `next_deadline
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from coterie_protocol import messages as m
@@ -16,6 +17,7 @@ from coterie_server.group import (
     join,
     leave,
     offsets,
+    operations,
     rebalance,
     recovery,
     standing,
@@ -173,16 +175,12 @@ class GroupCoordinator:
 
     def force_rebalance(self, group_id: str, now_ms: int) -> Outcome[Record]:
         """Start one rebalance of a group of static members, or raise `Refusal`."""
-        step = Step(self.table, now_ms)
-        admin.force_rebalance(step, group_id)
-        return step.finish()
+        return self.operate(partial(operations.force_rebalance, group_id=group_id), now_ms)
 
-    def operate(
-        self, group_id: str, command: standing_rules.Command, now_ms: int
-    ) -> Outcome[Record]:
-        """Do what an administrator asks of a group, or raise `Refusal`."""
+    def operate(self, operation: Callable[[Step], None], now_ms: int) -> Outcome[Record]:
+        """Do what an operator asks for, one of `operations`, or raise `Refusal`."""
         step = Step(self.table, now_ms)
-        standing_rules.operate(step, group_id, command)
+        operation(step)
         return step.finish()
 
     def topics_changed(

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from coterie_server.group.member import Member
     from coterie_server.group.step import Step
 
-__all__ = ["RULES", "Command", "end_freeze", "operate"]
+__all__ = ["RULES", "Command", "end_freeze", "order"]
 
 #: How long a group is frozen if nothing else is said.
 _FREEZE_MS: Final = 3_600_000
@@ -70,8 +70,8 @@ class Command:
         return f"{asked}: {self.reason}" if self.reason else asked
 
 
-def operate(step: Step, group_id: str, command: Command) -> None:
-    """Do what an administrator asks for, or raise `Refusal`."""
+def order(step: Step, group_id: str, command: Command) -> None:
+    """Do what an administrator asks for, or raise `Refusal` and change nothing."""
     group = step.group(group_id)
     if group is None:
         raise Refusal("group_not_found", f"There is no group {group_id!r} here.")

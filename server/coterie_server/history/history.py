@@ -82,6 +82,18 @@ class History:
         known = self._groups.get(group)
         return known.running if known else None
 
+    def latest(self, group: str) -> RebalanceRecord | None:
+        """The rebalance that is going on in a group, or its last one."""
+        known = self._groups.get(group)
+        if known is None:
+            return None
+        return known.running or (known.last[-1] if known.last else None)
+
+    def last_hour(self, group: str, now_ms: int) -> int:
+        """How many rebalances of a group have started in the last hour."""
+        known = self._groups.get(group)
+        return 0 if known is None else known.started.until(now_ms)
+
     def beginning(self, group: str) -> Beginning | None:
         """From when on the rebalances of a group are known; None if that is yet to be looked up."""
         known = self._groups.get(group)
@@ -183,6 +195,7 @@ class History:
             self._end(group, ts_ms, outcome)
         if event.from_state == "Empty":
             group.stopped = StoppedPartitions({})
+        group.started.note(ts_ms)
         group.awaited, group.late = set(event.awaited), ()
         group.running = RebalanceRecord(
             group=event.group,
@@ -319,6 +332,7 @@ class History:
             at_ms = group.recovered_ms or self._recovered_ms or started_ms
             former._end(past, at_ms, RebalanceOutcome.INTERRUPTED)
         group.carried_over, group.is_carried_over = None, False
+        group.started.put_first(past.started)
         self._put_first(name, group, past)
 
     def _put_first(self, name: str, group: GroupHistory, past: GroupHistory) -> None:

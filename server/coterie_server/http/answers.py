@@ -60,7 +60,11 @@ def not_ready(reason: str) -> web.Response:
 #: The status of some refusals; any other is a conflict with the state that the group is in.
 _REFUSALS: Final[Mapping[str, HTTPStatus]] = {
     "group_not_found": HTTPStatus.NOT_FOUND,
+    "member_not_found": HTTPStatus.NOT_FOUND,
     "not_available": HTTPStatus.SERVICE_UNAVAILABLE,
+    "partition_not_found": HTTPStatus.NOT_FOUND,
+    "too_many_watchers": HTTPStatus.SERVICE_UNAVAILABLE,
+    "topic_not_found": HTTPStatus.NOT_FOUND,
 }
 
 

@@ -154,18 +154,18 @@ def following(world: World) -> list[Client]:
 
 def drain(world: World) -> None:
     """A member is to give up what it has."""
-    world.operate("drain", following(world)[1])
+    world.order("drain", following(world)[1])
 
 
 def pin(world: World) -> None:
     """A partition is to be with a member."""
-    world.operate("pin", following(world)[1], numbers=[0])
+    world.order("pin", following(world)[1], numbers=[0])
 
 
 def freeze(world: World) -> None:
     """A freeze is over."""
     clients = following(world)
-    world.operate("freeze", for_ms=5_000)
+    world.order("freeze", for_ms=5_000)
     world.live(6_000, *clients)
 
 

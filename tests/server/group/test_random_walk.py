@@ -248,7 +248,7 @@ class AnyWorld(RuleBasedStateMachine):
         before = self.world.coordinator.groups.get(group)
         stood = before.operations if before is not None else ()
         try:
-            self.world.operate(name, client, group, numbers=numbers, for_ms=for_ms)
+            self.world.order(name, client, group, numbers=numbers, for_ms=for_ms)
         except Refusal:
             assert before is None or before.operations == stood
 

@@ -44,6 +44,9 @@ async def test_groups_are_listed_by_name(browser: Browser, world: WatchedWorld) 
             "type": None,
             "protocol": None,
             "members": 0,
+            "partitions": 0,
+            "last_rebalance": None,
+            "rebalances_last_hour": 0,
         },
         {
             "group": "g",
@@ -52,6 +55,16 @@ async def test_groups_are_listed_by_name(browser: Browser, world: WatchedWorld) 
             "type": "consumer",
             "protocol": "range",
             "members": 2,
+            "partitions": 4,
+            "last_rebalance": {
+                "started_ms": world.now_ms,
+                "ended_ms": world.now_ms,
+                "outcome": "completed",
+                "cause": "member_joined",
+                "because": CAUSES["member_joined"],
+                "stopped_partition_seconds": 0.0,
+            },
+            "rebalances_last_hour": 2,
         },
         {
             "group": "zoo",
@@ -60,6 +73,16 @@ async def test_groups_are_listed_by_name(browser: Browser, world: WatchedWorld) 
             "type": "consumer",
             "protocol": None,
             "members": 1,
+            "partitions": None,
+            "last_rebalance": {
+                "started_ms": world.now_ms,
+                "ended_ms": None,
+                "outcome": "running",
+                "cause": "member_joined",
+                "because": CAUSES["member_joined"],
+                "stopped_partition_seconds": None,
+            },
+            "rebalances_last_hour": 1,
         },
     ]
 
@@ -156,6 +179,7 @@ async def test_limit_that_makes_no_sense(browser: Browser, limit: str) -> None:
 async def test_others_are_served_while_a_list_is_made(
     browser: Browser,
     view: NodeView,
+    node: Node,
     world: WatchedWorld,
     monkeypatch: pytest.MonkeyPatch,
     form: str,
@@ -177,7 +201,7 @@ async def test_others_are_served_while_a_list_is_made(
     loop = asyncio.get_running_loop()
     loop.call_soon(turn)
     monkeypatch.setattr(view, "group_names", lambda: [f"{number}" for number in range(10_000)])
-    monkeypatch.setattr(view, "find", count)
+    monkeypatch.setattr(node, "group", count)
     if form == "jsonl":
         text = await (await browser.get("/v1/groups?format=jsonl")).text()
         assert text.count("\n") == 10_000

@@ -172,7 +172,7 @@ async def watching(browser: Browser, last: str = "") -> AsyncIterator[Stream]:
 
 def touch(node: Node) -> None:
     """What a shard does after each request that moves partitions."""
-    node.watched["g"]()
+    node.listeners.tell("g")
 
 
 async def test_watch_begins_with_all_owners(browser: Browser, world: WatchedWorld) -> None:
@@ -275,7 +275,7 @@ async def test_number_that_was_not_reached_is_not_gone_on_from(
 async def test_watcher_is_kept_informed_that_nothing_happens(
     browser: Browser, world: WatchedWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(owners, "_ALIVE_S", 0.01)
+    monkeypatch.setattr(owners, "ALIVE_S", 0.01)
     world.pair()
     async with watching(browser) as stream:
         await stream.next()
@@ -291,7 +291,7 @@ async def hear(stream: Stream) -> None:
 async def test_node_in_trouble_does_not_seem_alive(
     browser: Browser, world: WatchedWorld, node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(owners, "_ALIVE_S", 0.01)
+    monkeypatch.setattr(owners, "ALIVE_S", 0.01)
     world.pair()
     async with watching(browser) as stream:
         await stream.next()
@@ -316,7 +316,7 @@ async def test_deleted_group_ends_the_watch(
         assert event.kind == "end"
         assert "no group 'g'" in event.data["message"]
         assert await stream.answer.content.read() == b""
-    assert node.watched == {}
+    assert not node.listeners
 
 
 async def test_too_many_watchers_are_refused(view: NodeView, world: WatchedWorld) -> None:
@@ -380,9 +380,9 @@ async def test_watcher_that_reads_slowly_gets_the_whole_again(
     for _ in range(3):
         world.group().ledger.told ^= {first.id}
         touch(node)
-        await asyncio.wait_for(watch.changed(watch.number, 10), 10)
-    assert watch.number == 3
-    assert watch.after(0) is None
-    assert len(watch.after(2) or ()) == 1
+        await asyncio.wait_for(watch.changes.changed(watch.changes.number, 10), 10)
+    assert watch.changes.number == 3
+    assert watch.changes.after(0) is None
+    assert len(watch.changes.after(2) or ()) == 1
     watch.stop("over")
-    assert node.watched == {}
+    assert not node.listeners

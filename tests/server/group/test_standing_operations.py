@@ -46,7 +46,7 @@ def refused(world: World, name: str, *arguments: Any, **values: Any) -> str:
     before = {group.id: group.operations for group in world.coordinator.groups.values()}
     state = world.state()
     with pytest.raises(Refusal) as refusal:
-        world.operate(name, *arguments, **values)
+        world.order(name, *arguments, **values)
     assert {g.id: g.operations for g in world.coordinator.groups.values()} == before
     assert world.state() is state
     return refusal.value.name
@@ -70,7 +70,7 @@ def test_leader_of_another_kind_is_refused_by_its_name_and_client() -> None:
     java, other = world.member("java"), world.member("other")
     world.form(java, other)
     with pytest.raises(Refusal, match=rf"led by {java.id}, client 'java' at 10.0.0.1") as refusal:
-        world.operate("drain", other)
+        world.order("drain", other)
     assert refusal.value.name == "leader_cannot_follow"
 
 
@@ -79,7 +79,7 @@ def test_a_member_that_follows_is_made_the_leader() -> None:
     java, ours = world.member("java"), world.member("ours", follows=True)
     world.form(java, ours)
     assert java.leads
-    world.operate("drain", java)
+    world.order("drain", java)
     world.rejoin(java, ours)
     assert ours.leads
 
@@ -99,7 +99,7 @@ def test_operations_stay_when_no_member_is_left_that_follows_them() -> None:
     world = World()
     java, ours = world.member("java"), world.member("ours", follows=True)
     world.form(java, ours)
-    world.operate("pin", java, numbers=[0])
+    world.order("pin", java, numbers=[0])
     world.rejoin(java, ours)
     assert not world.describe_with_operations().operations_not_followed
     ours.leave()
@@ -112,7 +112,7 @@ def test_operations_stay_when_no_member_is_left_that_follows_them() -> None:
 def test_who_follows_is_known_after_a_crash() -> None:
     first, second = grouped()
     first.world.crash()
-    first.world.operate("drain", second)
+    first.world.order("drain", second)
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def told(answer: Any) -> tuple[list[tuple[str, str | None]], dict[str, list[int]
 def test_the_leader_is_told_what_is_ordered_and_what_members_had() -> None:
     leader, other = grouped()
     world = leader.world
-    world.operate("drain", other)
+    world.order("drain", other)
     other.join()
     answer = leader.join()
     assert told(answer) == ([("drain", other.id)], {leader.id: [0, 2], other.id: [1, 3]})
@@ -168,7 +168,7 @@ def test_the_leader_is_told_what_is_ordered_and_what_members_had() -> None:
 def test_others_and_leaders_that_do_not_ask_are_told_nothing() -> None:
     leader, other = grouped()
     world = leader.world
-    world.operate("drain", other)
+    world.order("drain", other)
     follower = other.join()
     assert leader.join(wants_operations=False).reply.leader == other.id
     assert told(follower)[0] == [("drain", other.id)]
@@ -188,7 +188,7 @@ def test_operation_in_the_second_phase_sends_the_group_back_to_the_first() -> No
     leader.join()
     other.join()
     assert world.state() is GroupState.COMPLETING
-    world.operate("freeze")
+    world.order("freeze")
     assert (world.state(), world.causes[-1]) == (GroupState.PREPARING, "freeze")
     other.join()
     assert told(leader.join())[0] == [("freeze", None)]
@@ -199,7 +199,7 @@ def test_operation_in_the_first_phase_needs_no_other_rebalance() -> None:
     world = leader.world
     answer = leader.join()
     causes = len(world.causes)
-    world.operate("drain", other)
+    world.order("drain", other)
     assert (world.state(), len(world.causes)) == (GroupState.PREPARING, causes)
     other.join()
     assert told(answer)[0] == [("drain", other.id)]
@@ -211,7 +211,7 @@ def test_operation_in_the_first_phase_needs_no_other_rebalance() -> None:
 def test_drain_starts_a_rebalance_that_says_who_asked_and_why() -> None:
     leader, other = grouped()
     world = leader.world
-    world.operate("drain", other, by="ann", reason="disk errors")
+    world.order("drain", other, by="ann", reason="disk errors")
     started = world.seen(RebalanceStarted)[-1]
     detail = f"{other.id} is drained, asked for by ann: disk errors"
     assert (started.cause, started.detail) == ("drain", detail)
@@ -223,9 +223,9 @@ def test_drain_starts_a_rebalance_that_says_who_asked_and_why() -> None:
 def test_drain_is_lifted_with_a_rebalance() -> None:
     leader, other = grouped()
     world = leader.world
-    world.operate("drain", other)
+    world.order("drain", other)
     world.rejoin(leader, other)
-    world.operate("undrain", other)
+    world.order("undrain", other)
     assert (standing(world), world.causes[-1]) == ([], "drain")
     assert ended(world) == [("drain", "lifted")]
     assert refused(world, "undrain", other) == "nothing_to_end"
@@ -234,22 +234,22 @@ def test_drain_is_lifted_with_a_rebalance() -> None:
 @pytest.mark.parametrize(("given", "kept"), [(None, 2), (0, 0), (7, 7)])
 def test_drain_takes_about_ten_steps_unless_told_otherwise(given: int | None, kept: int) -> None:
     leader, other = grouped(world=World({"t": 40}))
-    leader.world.operate("drain", other, at_a_time=given)
+    leader.world.order("drain", other, at_a_time=given)
     (operation,) = leader.world.group().operations
     assert operation.at_a_time == kept
 
 
 def test_a_second_drain_of_a_member_replaces_the_first() -> None:
     leader, other = grouped()
-    leader.world.operate("drain", other)
-    leader.world.operate("drain", other, at_a_time=0)
+    leader.world.order("drain", other)
+    leader.world.order("drain", other, at_a_time=0)
     assert [o.at_a_time for o in leader.world.group().operations] == [0]
     assert ended(leader.world) == [("drain", "replaced")]
 
 
 def test_not_all_members_can_be_drained() -> None:
     first, second = grouped()
-    first.world.operate("drain", first)
+    first.world.order("drain", first)
     assert refused(first.world, "drain", second) == "no_other_member"
 
 
@@ -262,7 +262,7 @@ def test_a_member_with_a_topic_of_its_own_can_not_be_drained() -> None:
 
 def test_drain_of_a_dynamic_member_ends_when_that_is_gone() -> None:
     leader, other = grouped()
-    leader.world.operate("drain", other)
+    leader.world.order("drain", other)
     other.leave()
     assert (standing(leader.world), ended(leader.world)) == ([], [("drain", "member_gone")])
 
@@ -270,7 +270,7 @@ def test_drain_of_a_dynamic_member_ends_when_that_is_gone() -> None:
 def test_drain_of_a_static_member_outlives_its_processes() -> None:
     leader, other = static()
     world = leader.world
-    world.operate("drain", other)
+    world.order("drain", other)
     other.restarted().join()
     assert standing(world) == [("drain", "i1")]
 
@@ -278,16 +278,16 @@ def test_drain_of_a_static_member_outlives_its_processes() -> None:
 def test_a_static_member_can_be_named_by_its_present_id() -> None:
     leader, other = static()
     world = leader.world
-    world.operate("drain", member_id=other.id)
+    world.order("drain", member_id=other.id)
     assert standing(world) == [("drain", "i1")]
-    world.operate("undrain", member_id=other.id)
+    world.order("undrain", member_id=other.id)
     assert standing(world) == []
 
 
 def without_the_drained(world: World) -> tuple[Client, Client]:
     """A group that has lost a static member which was drained."""
     leader, other = static(world)
-    world.operate("drain", other)
+    world.order("drain", other)
     world.rejoin(leader, other)
     other.leave()
     leader.join()
@@ -335,7 +335,7 @@ def pinned(world: World) -> dict[tuple[str, str], list[int]]:
 def test_pin_starts_a_rebalance() -> None:
     leader, other = grouped()
     world = leader.world
-    world.operate("pin", other, numbers=[0, 2])
+    world.order("pin", other, numbers=[0, 2])
     assert pinned(world) == {("pin", other.id): [0, 2]}
     started = world.seen(RebalanceStarted)[-1]
     detail = f"t:0, t:2 is pinned to {other.id}, asked for by an administrator"
@@ -346,8 +346,8 @@ def test_pin_starts_a_rebalance() -> None:
 def test_a_partition_is_pinned_to_one_member() -> None:
     leader, other = grouped()
     world = leader.world
-    world.operate("pin", other, numbers=[0, 2])
-    world.operate("pin", leader, numbers=[2, 3])
+    world.order("pin", other, numbers=[0, 2])
+    world.order("pin", leader, numbers=[2, 3])
     assert pinned(world) == {("pin", other.id): [0], ("pin", leader.id): [2, 3]}
     (event,) = world.seen(OperationEnded)
     assert (event.how, event.partitions) == ("replaced", {"t": (2,)})
@@ -356,11 +356,11 @@ def test_a_partition_is_pinned_to_one_member() -> None:
 def test_unpin_ends_pins_and_keep_froms_of_partitions() -> None:
     leader, other = grouped(3)[:2]
     world = leader.world
-    world.operate("pin", other, numbers=[0, 2])
-    world.operate("keep-from", leader, numbers=[1, 2])
-    world.operate("unpin", numbers=[2])
+    world.order("pin", other, numbers=[0, 2])
+    world.order("keep-from", leader, numbers=[1, 2])
+    world.order("unpin", numbers=[2])
     assert pinned(world) == {("pin", other.id): [0], ("keep-from", leader.id): [1]}
-    world.operate("unpin", leader, numbers=[0, 1])
+    world.order("unpin", leader, numbers=[0, 1])
     assert pinned(world) == {("pin", other.id): [0]}
     assert refused(world, "unpin", numbers=[3]) == "nothing_to_end"
 
@@ -376,9 +376,9 @@ def test_unpin_ends_pins_and_keep_froms_of_partitions() -> None:
 )
 def test_placement_that_makes_no_sense(name: str, numbers: list[int], why: str) -> None:
     first, second = grouped()
-    first.world.operate("pin", second, numbers=[0])
-    first.world.operate("keep-from", second, numbers=[1])
-    first.world.operate("keep-from", first, numbers=[3])
+    first.world.order("pin", second, numbers=[0])
+    first.world.order("keep-from", second, numbers=[1])
+    first.world.order("keep-from", first, numbers=[3])
     assert refused(first.world, name, second, numbers=numbers) == why
 
 
@@ -391,13 +391,13 @@ def test_pin_to_a_member_that_does_not_subscribe_is_refused() -> None:
 
 def test_pin_to_a_drained_member_is_refused() -> None:
     first, second = grouped()
-    first.world.operate("drain", second)
+    first.world.order("drain", second)
     assert refused(first.world, "pin", second, numbers=[0]) == "contradiction"
 
 
 def test_a_group_has_only_so_many_operations() -> None:
     first, second = grouped(world=World({"t": 20_000}))
-    first.world.operate("pin", second, numbers=range(10_000))
+    first.world.order("pin", second, numbers=range(10_000))
     assert refused(first.world, "pin", second, numbers=[10_001]) == "too_many_operations"
 
 
@@ -407,7 +407,7 @@ def test_a_group_has_only_so_many_operations() -> None:
 def test_freeze_starts_no_rebalance_and_ends_with_one() -> None:
     leader, other = grouped()
     world = leader.world
-    world.operate("freeze", for_ms=30_000)
+    world.order("freeze", for_ms=30_000)
     assert world.state() is GroupState.STABLE
     world.live(29_000, leader, other)
     assert world.state() is GroupState.STABLE
@@ -420,7 +420,7 @@ def test_freeze_lasts_an_hour_and_at_most_a_day() -> None:
     leader, _ = grouped()
     world = leader.world
     assert refused(world, "freeze", for_ms=DAY_MS + 1) == "bad_request"
-    world.operate("freeze")
+    world.order("freeze")
     (freeze,) = world.group().operations
     assert freeze.until_ms - freeze.since_ms == HOUR_MS
 
@@ -428,7 +428,7 @@ def test_freeze_lasts_an_hour_and_at_most_a_day() -> None:
 def test_freeze_outlives_a_crash_and_ends_on_time() -> None:
     leader, other = grouped()
     world = leader.world
-    world.operate("freeze", for_ms=30_000)
+    world.order("freeze", for_ms=30_000)
     world.live(10_000, leader, other)
     world.crash()
     assert standing(world) == [("freeze", None)]
@@ -441,7 +441,7 @@ def test_freeze_outlives_a_crash_and_ends_on_time() -> None:
 def test_freeze_that_ended_while_the_coordinator_was_down_ends_at_once() -> None:
     leader, other = grouped()
     world = leader.world
-    world.operate("freeze", for_ms=30_000)
+    world.order("freeze", for_ms=30_000)
     world.ahead_ms += 60_000
     world.crash()
     world.live(1_000, leader, other)
@@ -451,7 +451,7 @@ def test_freeze_that_ended_while_the_coordinator_was_down_ends_at_once() -> None
 def test_freeze_ends_by_the_date_where_that_goes_slower_than_time() -> None:
     leader, other = grouped()
     world = leader.world
-    world.operate("freeze", for_ms=30_000)
+    world.order("freeze", for_ms=30_000)
     world.ahead_ms -= 20_000
     world.live(40_000, leader, other)
     assert standing(world) == [("freeze", None)]
@@ -463,22 +463,22 @@ def test_unfreeze_ends_it_with_a_rebalance() -> None:
     leader, _ = grouped()
     world = leader.world
     assert refused(world, "unfreeze") == "nothing_to_end"
-    world.operate("freeze")
-    world.operate("unfreeze")
+    world.order("freeze")
+    world.order("unfreeze")
     assert (standing(world), world.causes[-1]) == ([], "freeze")
 
 
 @pytest.mark.parametrize("name", ["drain", "pin", "keep-from"])
 def test_nothing_is_to_move_in_a_frozen_group(name: str) -> None:
     leader, other = grouped()
-    leader.world.operate("freeze")
+    leader.world.order("freeze")
     assert refused(leader.world, name, other, numbers=[0]) == "group_frozen"
 
 
 def test_the_leader_is_told_who_came_during_a_freeze() -> None:
     leader, other = grouped()
     world = leader.world
-    world.operate("freeze")
+    world.order("freeze")
     new = world.member("new", follows=True, static="n1", session_ms=60_000)
     new.join()
     other.join()
@@ -486,7 +486,7 @@ def test_the_leader_is_told_who_came_during_a_freeze() -> None:
     world.share(leader, other, new)
     (freeze,) = answer.reply.operations
     assert freeze.newcomers == ("n1",)
-    world.operate("freeze", for_ms=HOUR_MS)
+    world.order("freeze", for_ms=HOUR_MS)
     world.crash()
     assert world.group().operations[0].newcomers == ("n1",)
 
@@ -494,7 +494,7 @@ def test_the_leader_is_told_who_came_during_a_freeze() -> None:
 def test_what_is_ordered_is_deleted_with_the_group() -> None:
     leader, other = grouped()
     world = leader.world
-    world.operate("freeze")
+    world.order("freeze")
     for client in (leader, other):
         client.leave()
     assert [row for row in world.rows if isinstance(row, OperationsRow)]
@@ -505,7 +505,7 @@ def test_what_is_ordered_is_deleted_with_the_group() -> None:
 def test_row_is_read_as_it_was_written() -> None:
     leader, other = grouped()
     world = leader.world
-    world.operate("pin", other, numbers=[1], by="ann", reason="why")
+    world.order("pin", other, numbers=[1], by="ann", reason="why")
     (row,) = [row for row in world.rows if isinstance(row, OperationsRow)]
     (operation,) = row.operations
     assert operation == Operation(

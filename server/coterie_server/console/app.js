@@ -1,0 +1,1 @@
+// The console: a list of groups, and a page for each.
