@@ -78,6 +78,7 @@ def create_app(
             web.get("/v1/groups/{group}/owners/watch", owners.watch, allow_head=False),
             web.post("/v1/groups/{group}/rebalance", actions.rebalance),
             web.post("/v1/groups/{group}/members/remove", actions.remove),
+            web.post("/v1/groups/{group}/operations/{operation}", actions.order),
             web.post("/v1/groups/{group}/offsets/reset", actions.reset),
             web.delete("/v1/groups/{group}", actions.delete),
         ]
