@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from coterie_assignors.absence import keep_for_absent, without_reports
 from coterie_assignors.base import (
@@ -25,6 +26,9 @@ from coterie_assignors.operations import Ask, Operations, carry_out
 from coterie_assignors.ownership import CONTESTED, Owners, resolve_claims
 from coterie_assignors.state import WarmSettings
 from coterie_protocol.consumer import TopicPartitions, flatten, group_by_topic
+
+if TYPE_CHECKING:
+    from coterie_assignors.warm.refiner import Refined
 
 __all__ = ["Adjustment", "InvalidAssignmentError", "adjust", "lead", "reassign_refused"]
 
@@ -79,6 +83,8 @@ def lead(
     ask_warm = partial(assignor.assign_warm, cluster, settings=settings)
     target = _target(assignor, ask_warm, members, cluster, operations)
     refined = refine(target, members, _claims(assignor, members), settings)
+    if operations is not None and operations.is_frozen:
+        refined = _frozen(refined, target)
     effective = _effective(assignor, members, refined.active)
     return replace(
         effective,
@@ -97,6 +103,23 @@ def _with_drains(
     return members | {
         name: replace(members[name], is_drained=True) for name in drained if name in members
     }
+
+
+def _frozen(refined: Refined, target: Mapping[str, Partitions]) -> Refined:
+    """Let no partition go where copies are and later to where it belongs: nothing is to move."""
+    standbys = {
+        name: group_by_topic(flatten(partitions) - flatten(target[name]))
+        for name, partitions in refined.standbys.items()
+    }
+    return replace(
+        refined,
+        active=dict(target),
+        standbys={name: partitions for name, partitions in standbys.items() if partitions},
+        warmups={},
+        targets={},
+        is_final=True,
+        needs_rejoin=False,
+    )
 
 
 def _target(

@@ -337,6 +337,17 @@ def test_state_of_the_dead_is_taken_over_where_there_is_a_copy_of_it() -> None:
     assert not answer.targets
 
 
+def test_state_of_the_dead_does_not_go_where_a_copy_is_first_and_elsewhere_later() -> None:
+    """The newcomer has the disk of the dead, but is to get nothing."""
+    members = group(stateful("a", dict.fromkeys(pairs(0), RUNNING)), stateful("new", {("t", 1): 0}))
+    frozen = replace(FROZEN, newcomers=frozenset({"new"}))
+    answer = step(CooperativeStickyAssignor(), {"t": 2}, members, frozen, WarmSettings())
+    assert flatten(answer.assignment["a"]) == set(pairs(0, 1))
+    assert answer.is_final
+    assert not answer.targets
+    assert not answer.warmups
+
+
 # -- anything ----------------------------------------------------------------------------------
 
 names = st.sampled_from("abcd")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import MemberJoined
 from coterie_server.error_answers import join_error
-from coterie_server.group import absence, replies
+from coterie_server.group import absence, replies, standing
 from coterie_server.group.group import CONSUMER, Group
 from coterie_server.group.member import Member, protocols_of, terms_of
 from coterie_server.group.rebalance import (
@@ -157,6 +157,7 @@ def _add(step: Step, group: Group, member_id: str, request: Request) -> None:
     if group.initial_delay is not None:
         group.initial_delay.has_newcomers = True
     group.add(member)
+    standing.note_newcomer(step, group, member)
     if group.row.leader is None:
         group.row = replace(group.row, leader=member_id)
     step.keep_alive(group, member, step.config.new_member_join_timeout_ms)

@@ -178,7 +178,6 @@ def _start_generation(step: Step, group: Group, rebalance: OngoingRebalance) -> 
     rebalance.joined_at_ms = step.now_ms
     step.event(_phase_joined(step, group, rebalance))
     group.pending_syncs.clear()
-    standing.note_newcomers(step, group)
     for member in group.members.values():
         _answer_join(step, group, member)
     save_members(step, group)

@@ -43,7 +43,7 @@ __all__ = [
     "freeze_of",
     "is_drained",
     "member_of",
-    "note_newcomers",
+    "note_newcomer",
     "partitions_named",
     "put",
     "resume",
@@ -165,16 +165,14 @@ def _arm(step: Step, group: Group) -> None:
 # -- members come and go -----------------------------------------------------------------------
 
 
-def note_newcomers(step: Step, group: Group) -> None:
-    """Remember who is new as a generation begins, for as long as the group is frozen."""
+def note_newcomer(step: Step, group: Group, member: Member) -> None:
+    """Remember that a member came, if the group is frozen; of those before, who is still there."""
     freeze = freeze_of(group)
-    if freeze is None:
-        return
-    known = set(freeze.newcomers)
-    places = ((m.is_new, m.instance_id or m.id) for m in group.members.values())
-    newcomers = tuple(place for is_new, place in places if is_new or place in known)
-    noted = replace(freeze, newcomers=newcomers)
-    put(step, group, [noted if each is freeze else each for each in group.operations])
+    if freeze is not None:
+        present = {each.instance_id or each.id for each in group.members.values()}
+        known = (place for place in freeze.newcomers if place in present)
+        places = dict.fromkeys((*known, member.instance_id or member.id))
+        _replace(step, group, freeze, replace(freeze, newcomers=tuple(places)))
 
 
 def forget_member(step: Step, group: Group, member: Member) -> None:
@@ -201,8 +199,11 @@ def forget_lost(step: Step, group: Group) -> None:
 
 def _note_missing(step: Step, group: Group, operation: Operation, since_ms: int) -> None:
     if operation.missing_since_ms != since_ms:
-        noted = replace(operation, missing_since_ms=since_ms)
-        put(step, group, [noted if each is operation else each for each in group.operations])
+        _replace(step, group, operation, replace(operation, missing_since_ms=since_ms))
+
+
+def _replace(step: Step, group: Group, former: Operation, operation: Operation) -> None:
+    put(step, group, [operation if each is former else each for each in group.operations])
 
 
 def resume(step: Step, group: Group) -> None:
