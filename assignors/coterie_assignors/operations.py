@@ -9,8 +9,9 @@
 - In a **frozen** group the assignor is not asked.  Members keep what they have, and what has no
   owner goes to the least busy of them; those that came since the freeze began get nothing.
 
-Work goes on all the same: what none but drained or new members could have, or one that it is kept
-from, goes to these; a pin counts while its member is there and subscribes to the topic.
+Work goes on all the same.  What no other member could have goes to one that it is kept from, else
+to a newcomer, and at last to a drained member.  A pin counts while its member is there and
+subscribes to the topic.
 """
 
 from __future__ import annotations
@@ -187,9 +188,9 @@ class _Shares:
         ordered, report = self._operations, self._members[name].warm
         lag = report.lags.get(pair, -1) if report is not None else 0
         return (
-            name in ordered.kept_from.get(pair, ()),
             name in ordered.drained,
             name in ordered.newcomers,
+            name in ordered.kept_from.get(pair, ()),
             ordered.pinned.get(pair) != name,
             lag if lag >= 0 else UNKNOWN_LAG,
             len(self.held[name]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from coterie_client import Role
 from coterie_client.admin import Admin
@@ -12,12 +12,10 @@ from coterie_client.errors import ConnectionLostError
 from coterie_client.membership import Phase
 from coterie_protocol.errors import RequestTimedOutError
 from coterie_protocol.exceptions import CoterieError
-from coterie_protocol.operations import partitions_of
-from coterie_server.group import Command
-from coterie_server.group.standing_rules import order
 from coterie_testing.sim.coordinator import SimulatedCoordinator
-from coterie_testing.sim.faults import AT_A_GENERATION, Fault
+from coterie_testing.sim.faults import AT_A_GENERATION, OF_OPERATORS, Fault
 from coterie_testing.sim.generation_faults import GenerationFaults
+from coterie_testing.sim.orders import Orders
 from coterie_testing.sim.system import GROUP, System
 from coterie_testing.sim.worker import Worker
 from coterie_testing.virtual import Database, NetworkOptions
@@ -37,6 +35,7 @@ class FaultInjector:
     def __init__(self, system: System) -> None:
         self._system = system
         self._at_a_generation = GenerationFaults(system)
+        self._orders = Orders(system)
         #: Workers that have a successor, so that they don't get another one.
         self._succeeded: set[Worker] = set()
 
@@ -44,6 +43,8 @@ class FaultInjector:
         """Inject a fault and say what was done; None if there is nothing to do it to."""
         if fault.kind in AT_A_GENERATION:
             return self._at_a_generation.schedule(fault)
+        if fault.kind in OF_OPERATORS:
+            return self._orders.inject(fault)
         done: str | None = getattr(self, f"_{fault.kind}")(fault)
         return done
 
@@ -381,51 +382,6 @@ class FaultInjector:
             lambda admin: admin.members.remove(worker.group_id, member_id=member_id)
         )
         return worker.name
-
-    # -- operations ----------------------------------------------------------------------------
-
-    def _drain_worker(self, fault: Fault) -> str | None:
-        at_a_time = (None, 0, 1)[fault.amount % 3]
-        return self._order(fault, "drain", at_a_time=at_a_time)
-
-    def _pin_partition(self, fault: Fault) -> str | None:
-        name = "pin" if fault.amount > 1 else "keep-from"
-        partition = self._topic(fault), fault.target // 2
-        return self._order(fault, name, partitions=frozenset({partition}))
-
-    def _freeze_group(self, fault: Fault) -> str | None:
-        return self._order(fault, "freeze", for_ms=int(fault.seconds * 1000) + 1)
-
-    def _lift_operation(self, fault: Fault) -> str | None:
-        node = self._system.coordinator.node
-        group = node.group(GROUP) if node is not None else None
-        if group is None or not group.operations:
-            return None
-        found = group.operations[fault.target % len(group.operations)]
-        name = {"drain": "undrain", "freeze": "unfreeze"}.get(found.kind, "unpin")
-        values = {"member_id": found.member_id, "instance_id": found.instance_id}
-        return self._order(fault, name, partitions=partitions_of(found), **values)
-
-    def _order(self, fault: Fault, name: str, **values: Any) -> str | None:  # noqa: ANN401
-        """Have the coordinator told what is ordered; it may refuse."""
-        coordinator = self._system.coordinator
-        node, process, worker = coordinator.node, coordinator.process, self._target(fault)
-        if node is None or process is None or process.is_dead or worker is None:
-            return None
-        if "freeze" not in name and not values.keys() & {"member_id", "instance_id"}:
-            instance = worker.options.instance
-            member = None if instance is not None else worker.group.member_id
-            values |= {"instance_id": instance, "member_id": member}
-        command = Command(name=name, **values)
-
-        async def ask() -> None:
-            try:
-                await node.operate(GROUP, partial(order, group_id=GROUP, command=command))
-            except CoterieError as refusal:
-                self._system.tell("admin", str(refusal))
-
-        process.create_task(ask())
-        return f"{name}, {values}"
 
 
 def _is_in_doubt(error: CoterieError) -> bool:
