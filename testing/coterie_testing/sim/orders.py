@@ -61,6 +61,9 @@ class Orders:
             values |= {"instance_id": instance, "member_id": member}
         command = Command(name=name, **values)
 
+        place = command.instance_id or command.member_id or ""
+        self._system.checker.operations.asked(name, place, command.partitions)
+
         async def ask() -> None:
             try:
                 await node.operate(GROUP, partial(order, group_id=GROUP, command=command))

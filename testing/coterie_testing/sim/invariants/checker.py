@@ -87,7 +87,7 @@ class InvariantChecker(WorkObserver):
         #: How often things happened, by name.
         self.counts: Counter[str] = Counter()
         self.standbys = StandbyChecker(self.counts)
-        self._operations = OperationChecker(self.counts)
+        self.operations = OperationChecker(self.counts)
         #: Whether machines and networks have no faults, so that no member is ever late.
         self.is_calm = False
         #: Whether coordinators have no faults either, so that no member ever loses them.
@@ -260,7 +260,7 @@ class InvariantChecker(WorkObserver):
         )
         yield from self._journal.journalled(ts_ms, event)
         yield from self.offsets.journalled(event)
-        yield from self._operations.journalled(event)
+        yield from self.operations.journalled(ts_ms, event)
 
     def _expired(self, event: MemberAway | MemberGone) -> None:
         """No member is dropped as silent or late while nothing is wrong."""
@@ -287,7 +287,7 @@ class InvariantChecker(WorkObserver):
         """Each partition has one owner at work; workers own what they were assigned."""
         workers, owners = list(workers), dict[TopicPartition, str]()
         wanted = set(partitions)
-        are_few = any(self._operations.keeps_copies_away(each.group_id) for each in workers)
+        are_few = any(self.operations.keeps_copies_away(each.group_id) for each in workers)
         self._fail_all(self.standbys.check_settled(workers, wanted, are_few=are_few))
         for worker in workers:
             for partition in worker.group.owned:

@@ -8,7 +8,8 @@ gives way where work would otherwise stand still, because no other member subscr
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 
 from coterie_protocol.journal import (
@@ -39,10 +40,8 @@ class _Ordered:
     drained: set[str] = field(default_factory=set)
     pinned: dict[TopicPartition, str] = field(default_factory=dict)
     is_frozen: bool = False
+    frozen_until_ms: int = 0
     newcomers: set[str] = field(default_factory=set)
-
-    def copy(self) -> _Ordered:
-        return _Ordered(set(self.drained), dict(self.pinned), self.is_frozen, set(self.newcomers))
 
 
 @dataclass(slots=True)
@@ -66,6 +65,11 @@ class OperationChecker:
     def __init__(self, counts: dict[str, int]) -> None:
         self._groups: dict[str, _Group] = defaultdict(_Group)
         self._counts = counts
+        #: What administrators asked to end: what stood may not stand after a crash, whatever the
+        #: journal still says.
+        self._lifted_drains: set[str] = set()
+        self._lifted_pins: set[TopicPartition] = set()
+        self._is_unfrozen = False
         #: Topics that were deleted: their partitions go whatever is ordered.
         self._deleted: set[str] = set()
 
@@ -74,7 +78,24 @@ class OperationChecker:
         ordered = self._groups[group].ordered
         return ordered.is_frozen or bool(ordered.drained)
 
-    def journalled(self, event: Event) -> Iterator[str]:
+    def asked(self, name: str, place: str, partitions: Iterable[TopicPartition]) -> None:
+        """An administrator asks for something, which may be stored and never journalled."""
+        if name == "undrain":
+            self._lifted_drains.add(place)
+        elif name == "unfreeze":
+            self._is_unfrozen = True
+        elif name in ("pin", "unpin"):
+            self._lifted_pins.update(partitions)
+
+    def _recovered(self, group: _Group, event: GroupRecovered, ts_ms: int) -> None:
+        group.had = _by_place(group, event.assigned or {})
+        ordered = group.ordered
+        ordered.drained -= self._lifted_drains
+        for pair in self._lifted_pins & ordered.pinned.keys():
+            del ordered.pinned[pair]
+        ordered.is_frozen &= not (self._is_unfrozen or ordered.frozen_until_ms <= ts_ms)
+
+    def journalled(self, ts_ms: int, event: Event) -> Iterator[str]:
         """Say what is wrong about the next line of a journal."""
         group = self._groups[event.group]
         match event:
@@ -86,11 +107,11 @@ class OperationChecker:
                 self._counts[f"{event.kind.replace('_', ' ')}: {event.operation}"] += 1
                 _note(group.ordered, event)
             case GroupRecovered():
-                group.had = _by_place(group, event.assigned or {})
+                self._recovered(group, event, ts_ms)
             case GroupEmptied():
                 group.had = {}
             case PhaseJoined():
-                group.told, group.members = group.ordered.copy(), event.members
+                group.told, group.members = deepcopy(group.ordered), event.members
             case RebalanceCompleted() if event.assigned is not None:
                 given = _by_place(group, event.assigned)
                 yield from self._check(group, event, given)
@@ -152,6 +173,8 @@ def _note(ordered: _Ordered, event: OperationStarted | OperationEnded) -> None:
                 ordered.pinned.pop(pair, None)
         case "freeze":
             ordered.is_frozen = has_started
+            if isinstance(event, OperationStarted):
+                ordered.frozen_until_ms = event.until or 0
             if isinstance(event, OperationEnded) and event.how != "replaced":
                 ordered.newcomers.clear()
 
