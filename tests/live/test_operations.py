@@ -31,8 +31,8 @@ async def work(partition):
     await asyncio.sleep(600)
 
 async def main():
-    async with Group(address, "jobs", topics=["jobs"], instance=name, heartbeat_interval=0.3,
-                     assignors=[globals()[assignor]()]) as group:
+    async with Group(address, "jobs", topics=["jobs"], instance=name, session_timeout=6,
+                     heartbeat_interval=0.3, assignors=[globals()[assignor]()]) as group:
         await group.run(work)
 
 asyncio.run(main())
