@@ -13,8 +13,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from coterie_assignors.absence import keep_for_absent, without_reports
+from coterie_assignors.absence import has_uneven_absent, keep_for_absent, without_reports
 from coterie_assignors.base import (
+    NO_CLAIM,
     Assignor,
     Claim,
     Cluster,
@@ -74,25 +75,27 @@ def lead(
     Raises `InvalidAssignmentError` if the answer assigns a partition twice or to a member that does
     not subscribe to its topic, or if it leaves a member out.
     """
+    claims = {name: assignor.claim(member) for name, member in members.items()}
     if settings is None or all(member.warm is None for member in members.values()):
         ask = partial(assignor.assign, cluster)
-        return _effective(assignor, members, _target(assignor, ask, members, cluster, operations))
+        target = _target(assignor, ask, members, claims, cluster, operations)
+        return _effective(assignor, members, claims, target)
     from coterie_assignors.warm.refiner import refine
 
     members = _with_drains(without_reports(members), operations)
     ask_warm = partial(assignor.assign_warm, cluster, settings=settings)
-    target = _target(assignor, ask_warm, members, cluster, operations)
-    refined = refine(target, members, _claims(assignor, members), settings)
+    target = _target(assignor, ask_warm, members, claims, cluster, operations)
+    refined = refine(target, members, claims, settings)
     if operations is not None and operations.is_frozen:
         refined = _frozen(refined, target)
-    effective = _effective(assignor, members, refined.active)
+    effective = _effective(assignor, members, claims, refined.active)
     return replace(
         effective,
         needs_rejoin=effective.needs_rejoin or refined.needs_rejoin,
         standbys=_with_copies_kept(refined.standbys, effective.withheld, members),
         warmups=refined.warmups,
         targets=refined.targets,
-        is_final=refined.is_final,
+        is_final=refined.is_final and not has_uneven_absent(target, members),
     )
 
 
@@ -126,22 +129,23 @@ def _target(
     assignor: Assignor,
     ask: Ask,
     members: Mapping[str, MemberInfo],
+    claims: Mapping[str, Claim],
     cluster: Cluster,
     operations: Operations | None,
 ) -> Mapping[str, Partitions]:
     """What is right in the end, or for the next step of a drain."""
 
     def wanted(some: Mapping[str, MemberInfo]) -> Mapping[str, Partitions]:
-        return _wanted(assignor, ask(some), some, cluster)
+        return _wanted(ask(some), some, {name: claims[name] for name in some}, cluster)
 
     if operations is None:
-        return wanted(members)
+        return _wanted(ask(members), members, claims, cluster)
     target = carry_out(
         operations,
         wanted,
         cluster,
         members,
-        _claims(assignor, members),
+        claims,
         in_steps=RebalanceProtocol.COOPERATIVE in assignor.protocols,
     )
     _check(target, members)
@@ -149,9 +153,9 @@ def _target(
 
 
 def _wanted(
-    assignor: Assignor,
     answer: Mapping[str, Partitions],
     members: Mapping[str, MemberInfo],
+    claims: Mapping[str, Claim],
     cluster: Cluster,
 ) -> Mapping[str, Partitions]:
     """What an assignor wants for the members, checked and put right."""
@@ -159,15 +163,14 @@ def _wanted(
     target = reassign_refused(answer, members)
     if not any(member.is_away for member in members.values()):
         return target
-    return keep_for_absent(target, members, _claims(assignor, members), cluster)
-
-
-def _claims(assignor: Assignor, members: Mapping[str, MemberInfo]) -> dict[str, Claim]:
-    return {member_id: assignor.claim(member) for member_id, member in members.items()}
+    return keep_for_absent(target, members, claims, cluster)
 
 
 def _effective(
-    assignor: Assignor, members: Mapping[str, MemberInfo], target: Mapping[str, Partitions]
+    assignor: Assignor,
+    members: Mapping[str, MemberInfo],
+    claims: Mapping[str, Claim],
+    target: Mapping[str, Partitions],
 ) -> Adjustment:
     """What can take effect at once."""
     if RebalanceProtocol.COOPERATIVE not in assignor.protocols:
@@ -175,9 +178,9 @@ def _effective(
     # Even if this leader itself is still eager: during an upgrade, members of both kinds are in one
     # generation, and eager ones own nothing while they join.
     # Nothing is withheld for the sake of one that is away: it would not give that back.
-    present = {name: member for name, member in members.items() if not member.is_away}
+    present = {name: claim for name, claim in claims.items() if not members[name].is_away}
     subscriptions = {name: member.topics for name, member in members.items()}
-    return adjust(_claims(assignor, present), target, subscriptions)
+    return adjust(present, target, subscriptions)
 
 
 def _with_copies_kept(
@@ -188,7 +191,7 @@ def _with_copies_kept(
     """Have members keep up their copies of what they get as soon as its owner has revoked it."""
     kept = dict(standbys)
     for name, partitions in withheld.items():
-        if members[name].warm is not None:
+        if members[name].warm is not None and not members[name].is_away:
             pairs = flatten(partitions)
             kept[name] = _merged(kept[name], pairs) if name in kept else group_by_topic(pairs)
     return kept
@@ -306,7 +309,7 @@ def adjust(
       leader) stays with its owner, if that one still subscribes to the topic.
     """
     names = list(target)
-    owners = resolve_claims([claims.get(name, Claim()) for name in names])
+    owners = resolve_claims([claims.get(name, NO_CLAIM) for name in names])
     assignment: dict[str, Partitions] = {}
     withheld: dict[str, Partitions] = {}
     for index, name in enumerate(names):

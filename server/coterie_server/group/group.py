@@ -23,7 +23,7 @@ from coterie_server.group.records import (
 from coterie_server.group.states import TRANSITIONS, GroupState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from coterie_protocol.operations import Operation
     from coterie_server.group.phases import InitialDelay, OngoingRebalance
@@ -148,24 +148,24 @@ class Group:
 
     def apply(self, row: Row) -> None:
         """Take over a row that is, or is about to be, on disk."""
-        match row:
-            case OffsetRow():
-                self.apply_offsets((row,))
-            case GroupRow():
-                self._apply_group(row)
-            case OperationsRow():
-                self.operations = row.operations
-            case MemberRow():
-                member = self.members.get(row.member_id)
-                if member is None:
-                    self.add(Member(row, saved=row))
-                else:
-                    member.row = member.saved = row
+        if isinstance(row, MemberRow):  # most are
+            member = self.members.get(row.member_id)
+            if member is None:
+                self.add(Member(row, saved=row))
+            else:
+                member.row = member.saved = row
+                if self.away or row.away_since_ms >= 0:
                     self._count_away(member)
+        elif isinstance(row, GroupRow):
+            self._apply_group(row)
+        elif isinstance(row, OperationsRow):
+            self.operations = row.operations
+        else:
+            self.apply_offsets((row,))
 
     def apply_offsets(self, rows: Iterable[OffsetRow]) -> None:
         """Take over offsets, which come many at a time."""
-        self.offsets.update([((row.topic, row.partition), row) for row in rows])
+        self.offsets.update([(row[1:3], row) for row in rows])  # by topic and partition
 
     def _apply_group(self, row: GroupRow) -> None:
         self.state = GroupState(row.state)
@@ -209,7 +209,8 @@ class Group:
         if member.instance_id is not None:
             self.static[member.instance_id] = member.id
         self._count(member, 1)
-        self._count_away(member)
+        if member.is_away:
+            self.away.add(member.id)
         self.parked_joins += member.join is not None
         self.pending_joins.discard(member.id)
 
@@ -286,10 +287,7 @@ class Group:
             self.row = replace(self.row, leader=next(iter(self.members)))
 
     def elect(self) -> bool:
-        """Make sure that the leader is a member that has joined; False if none has.
-
-        While there are operations, one that follows them is preferred.
-        """
+        """Have one lead that has joined, and follows what is ordered; False if none has joined."""
         joined = [m for m in self.members.values() if m.join is not None]
         able = [m for m in joined if m.row.follows_operations] if self.operations else []
         candidates = [member.id for member in able or joined]
@@ -305,13 +303,12 @@ class Group:
             if not count:
                 del self._supporters[protocol.name]
 
-    def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
+    def supports(self, protocol_type: str, names: Sequence[str]) -> bool:
         """Whether a member with these protocols could be in the group."""
         if self.state is GroupState.EMPTY or not self.members:
-            return bool(protocol_type) and any(True for _ in names)
-        return protocol_type == self.row.protocol_type and any(
-            self._supporters[name] == len(self.members) for name in names
-        )
+            return bool(protocol_type and names)
+        supporters = map(self._supporters.__getitem__, names)
+        return protocol_type == self.row.protocol_type and len(self.members) in supporters
 
     def select_protocol(self) -> str:
         """The protocol with most votes among those that all members can follow.
@@ -384,11 +381,14 @@ class Group:
         if self.members and self.row.protocol_name is None:
             return None
         topics: set[str] = set()
+        last = None
         for member in self.members.values():
             subscription = member.subscription(self.row.protocol_name)
             if subscription is None:
                 return None
-            topics.update(subscription.topics)
+            if subscription is not last:  # those who say the same share it
+                topics.update(subscription.topics)
+            last = subscription
         return frozenset(topics)
 
     def may_be_subscribed(self, topic: str) -> bool:

@@ -50,14 +50,16 @@ def _all_members(group: Group, request: Request) -> tuple[JoinGroupResponseMembe
     told = group.away if request.message.wants_absences else ()
     is_ordered = bool(group.operations) and request.message.wants_operations
     return tuple(
-        JoinGroupResponseMember(
-            member_id=member.id,
-            group_instance_id=member.instance_id,
-            metadata=member.metadata(group.row.protocol_name),
-            away_with=member.row.assignment if member.id in told else None,
-            assigned_last=member.row.assignment if is_ordered else None,
-        )
-        for member in group.members.values()
+        [
+            JoinGroupResponseMember(
+                member_id=member.id,
+                group_instance_id=member.instance_id,
+                metadata=member.metadata(group.row.protocol_name),
+                away_with=member.row.assignment if member.id in told else None,
+                assigned_last=member.row.assignment if is_ordered else None,
+            )
+            for member in group.members.values()
+        ]
     )
 
 

@@ -13,7 +13,13 @@ from aiohttp.web_urldispatcher import MatchInfoError
 
 from coterie_server.backfill import Backfill
 from coterie_server.http.access import AllowedHosts
-from coterie_server.http.answers import as_json, errors_as_json, not_ready, refuse_other_hosts
+from coterie_server.http.answers import (
+    GROUP_PATH,
+    as_json,
+    errors_as_json,
+    not_ready,
+    refuse_other_hosts,
+)
 from coterie_server.http.console import ConsolePages, add_console
 from coterie_server.http.elsewhere import Elsewhere
 from coterie_server.http.group_actions import OPERATIONS, GroupActions
@@ -23,6 +29,7 @@ from coterie_server.http.groups import KnownGroups
 from coterie_server.http.node_view import NodeView
 from coterie_server.http.others import ASKED_BY, Answer, OtherNodes
 from coterie_server.http.owners import OwnerPages
+from coterie_server.http.past import PastPage
 from coterie_server.http.streams import WATCHERS_MAX, Streams
 from coterie_server.http.tokens import MAY_READ, Tokens, require_token
 from coterie_server.metrics import Metrics
@@ -53,7 +60,8 @@ def create_app(
     groups = GroupPages(node, elsewhere, streams, backfill, one_at_a_time)
     actions = GroupActions(node, elsewhere, one_at_a_time)
     owners = OwnerPages(node, elsewhere, streams, one_at_a_time)
-    console = ConsolePages(node, known, OPERATIONS)
+    past = PastPage(node, elsewhere)
+    console = ConsolePages(node, known, OPERATIONS, has_past=past.has_journal)
     app = web.Application(
         middlewares=[
             errors_as_json,
@@ -71,16 +79,17 @@ def create_app(
             web.get("/v1/nodes", pages.nodes),
             web.get("/v1/groups", lists.groups),
             web.get("/v1/watch", lists.watch, allow_head=False),
-            web.get("/v1/groups/{group}", groups.group),
-            web.get("/v1/groups/{group}/watch", groups.watch, allow_head=False),
-            web.get("/v1/groups/{group}/offsets", groups.offsets),
-            web.get("/v1/groups/{group}/owners", owners.owners),
-            web.get("/v1/groups/{group}/owners/watch", owners.watch, allow_head=False),
-            web.post("/v1/groups/{group}/rebalance", actions.rebalance),
-            web.post("/v1/groups/{group}/members/remove", actions.remove),
-            web.post("/v1/groups/{group}/operations/{operation}", actions.order),
-            web.post("/v1/groups/{group}/offsets/reset", actions.reset),
-            web.delete("/v1/groups/{group}", actions.delete),
+            web.get(GROUP_PATH, groups.group),
+            web.get(f"{GROUP_PATH}/watch", groups.watch, allow_head=False),
+            web.get(f"{GROUP_PATH}/offsets", groups.offsets),
+            web.get(f"{GROUP_PATH}/past", past.past),
+            web.get(f"{GROUP_PATH}/owners", owners.owners),
+            web.get(f"{GROUP_PATH}/owners/watch", owners.watch, allow_head=False),
+            web.post(f"{GROUP_PATH}/rebalance", actions.rebalance),
+            web.post(f"{GROUP_PATH}/members/remove", actions.remove),
+            web.post(f"{GROUP_PATH}/operations/{{operation}}", actions.order),
+            web.post(f"{GROUP_PATH}/offsets/reset", actions.reset),
+            web.delete(GROUP_PATH, actions.delete),
         ]
     )
     app.on_shutdown.extend((owners.close, groups.close, lists.close))

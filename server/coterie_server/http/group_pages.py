@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from coterie_server.http.node_view import NodeView
     from coterie_server.http.streams import Streams
 
-__all__ = ["GroupPages"]
+__all__ = ["GroupPages", "rebalance_json"]
 
 
 @final
@@ -81,9 +81,9 @@ class GroupPages:
         more = {
             "node": self._node.node_id,
             "shard": self._node.shard_of(group_id),
-            "rebalance": None if running is None else _rebalance(running),
+            "rebalance": None if running is None else rebalance_json(running),
             "rebalances": [
-                _rebalance(each)
+                rebalance_json(each)
                 for each in self._history.last(group_id)
                 if beginning.limit is not HistoryLimit.TAKEN_OVER
                 or each.started_ms >= (beginning.since_ms or 0)
@@ -129,11 +129,12 @@ class GroupPages:
             return refused(refusal)
 
 
-def _rebalance(rebalance: RebalanceRecord) -> dict[str, Any]:
+def rebalance_json(rebalance: RebalanceRecord) -> dict[str, Any]:
+    """A rebalance as JSON."""
     values = dataclasses.asdict(rebalance)
     for late in values["late"]:
         late["host"] = late["host"].lstrip("/")
-    stopped_ms = values.pop("stopped_partition_ms")
+    stopped_ms, silent_ms = (values.pop(f"{name}_partition_ms") for name in ("stopped", "silent"))
     del values["group"]
     return values | {
         "because": CAUSES.get(rebalance.cause, rebalance.cause),
@@ -141,6 +142,7 @@ def _rebalance(rebalance: RebalanceRecord) -> dict[str, Any]:
         "complete_ms": rebalance.complete_ms,
         "total_ms": rebalance.total_ms,
         "stopped_partition_seconds": None if stopped_ms is None else stopped_ms / 1000,
+        "silent_partition_seconds": None if silent_ms is None else silent_ms / 1000,
     }
 
 

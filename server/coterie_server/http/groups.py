@@ -41,6 +41,7 @@ __all__ = [
     "merged_pages",
     "offsets_in_full",
     "page_of_groups",
+    "write_place",
 ]
 
 T = TypeVar("T")
@@ -239,7 +240,8 @@ def _read_place(text: str, order: str) -> Place:
     return (*numbers, text)
 
 
-def _write_place(place: Place) -> str:
+def write_place(place: Place) -> str:
+    """A place as the value of `after`."""
     *numbers, name = place
     return "".join(f"{-int(number)}:" for number in numbers) + str(name)
 
@@ -286,7 +288,7 @@ async def page_of_groups(names: list[str], groups: KnownGroups, query: PageQuery
             size_bytes += len(rows[-1])
             if size_bytes >= _PAGE_BYTES:
                 break
-    following = _write_place(places[upto - 1]) if upto < len(places) else None
+    following = write_place(places[upto - 1]) if upto < len(places) else None
     return f'{{"groups":[{",".join(rows)}],"next":{_dumps(following)}}}'.encode()
 
 
@@ -304,7 +306,7 @@ def merged_pages(pages: Sequence[bytes], query: PageQuery) -> bytes:
     is_more = upto is not None or len(shown) > query.limit
     shown = shown[: query.limit]
     last = shown[-1] if shown else upto
-    following = _write_place(last) if is_more and last is not None else None
+    following = write_place(last) if is_more and last is not None else None
     return _dumps({"groups": [rows[place] for place in shown], "next": following}).encode()
 
 

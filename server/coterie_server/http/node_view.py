@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from coterie_server.group import Refusal
 from coterie_server.group.owners import Ownerships, ownerships_of
@@ -29,7 +29,8 @@ class NodeView:
 
     def __init__(self, listener: Listener, journal: JournalWriter | None) -> None:
         self._listener = listener
-        self._journal = journal
+        #: Where it writes down what happens; None if it does not.
+        self.journal: Final = journal
         self._node: Node | None = None
         self._why_not = "The groups are being read."
 
@@ -180,5 +181,5 @@ class NodeView:
             topics=len(node.topics) if node else None,
             parked_fetches=node.parked_fetches if node else None,
             net=self._listener.stats(),
-            journal=self._journal.stats() if self._journal else None,
+            journal=self.journal.stats() if self.journal else None,
         )

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from coterie_protocol.messages import HeartbeatRequest, HeartbeatResponse
     from coterie_server.group.step import Step
     from coterie_server.serving.durable_queue import DurableQueue
-    from coterie_server.step import Outcome
     from coterie_server.storage import Fence, KeptRecord, Lease
     from coterie_server.turns import Making, Turns
 
@@ -195,12 +194,13 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
     def _tell_listeners(self, request: PendingRequest) -> None:
         self._listeners.tell(request.message.group_id)
 
-    def _send(self, outcome: Outcome[Record], date_ms: int) -> None:
-        super()._send(outcome, date_ms)
+    def _tell_events(self, events: Sequence[Event], date_ms: int) -> None:
+        super()._tell_events(events, date_ms)
         if self._listeners:
-            for event in outcome.events:
-                if event.group is not None:
-                    self._listeners.tell(event.group)
+            for event in events:
+                group = getattr(event, "group", None)
+                if group is not None:
+                    self._listeners.tell(group)
 
     def _put(self, queue: DurableQueue, records: list[Record]) -> None:
         queue.put(self._bundles.pack(records))
@@ -240,7 +240,7 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
 
     def next_deadline(self) -> int | None:
         """When something is due next."""
-        return None if self.core is None else self.core.next_deadline()
+        return None if self.core is None else self.core.table.deadlines.next()
 
     async def operate(self, operation: Callable[[Step], None]) -> None:
         """Do what an operator asks for, and wait until it is durable; may raise `Refusal`."""

@@ -15,6 +15,7 @@ from coterie_server.group.step import Step
 from coterie_server.http import (
     NodeView,
 )
+from coterie_server.journal import JournalWriter
 from coterie_server.net import Listener
 from coterie_server.net.stats import NetStats
 from coterie_server.serving import Cluster, GroupShard, NodeNote
@@ -107,9 +108,9 @@ class _Listener:
         return NetStats(0, 0, 0, 0, 0, 0, {}, {})
 
 
-def view_of(node: Node | None) -> NodeView:
+def view_of(node: Node | None, journal: JournalWriter | None = None) -> NodeView:
     """What the pages see of a node; without one, it is not ready."""
-    view = NodeView(cast(Listener, _Listener()), None)
+    view = NodeView(cast(Listener, _Listener()), journal)
     if node is not None:
         view.open(cast(ServingNode, node))
     return view

@@ -272,6 +272,7 @@ async def test_group_shows_its_members_and_what_they_own(
             "host": "10.0.0.1",
             "session_timeout_ms": 10_000,
             "rebalance_timeout_ms": 60_000,
+            "since_ms": world.now_ms - SECOND_MS,
             "last_seen_ms": world.now_ms,
             "parked": False,
             "address": None,
@@ -291,6 +292,7 @@ async def test_group_shows_its_members_and_what_they_own(
             "host": "10.0.0.1",
             "session_timeout_ms": 10_000,
             "rebalance_timeout_ms": 60_000,
+            "since_ms": world.now_ms - SECOND_MS,
             "last_seen_ms": world.now_ms - SECOND_MS,
             "parked": False,
             "address": None,
@@ -455,6 +457,7 @@ async def test_group_shows_its_last_rebalances(browser: Browser, world: WatchedW
         "needs_rejoin": False,
         "waiting_moves": {"count": 0, "names": []},
         "stopped_partition_seconds": 2 * 2 + 2 * 1,
+        "silent_partition_seconds": 0,
     }
 
 
@@ -470,7 +473,9 @@ async def test_unknown_group_is_not_found(browser: Browser) -> None:
     assert await refusal(await browser.get("/v1/groups/nope"), 404) == "group_not_found"
 
 
-@pytest.mark.parametrize("name", ["a/b", "a%2Fb", "größe 1", "x?y#z", "a+b", '"'])
+@pytest.mark.parametrize(
+    "name", ["a/b", "a%2Fb", "größe 1", "x?y#z", "a+b", '"', "{7}{{7}}", "watch", "a\n\u202eb"]
+)
 async def test_group_of_any_name_can_be_asked_for(
     browser: Browser, world: WatchedWorld, name: str
 ) -> None:

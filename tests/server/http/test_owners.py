@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from aiohttp import ClientResponse
 from aiohttp.test_utils import TestClient, TestServer
 
 from coterie_protocol.member_data import MemberData, join_member_data
 from coterie_protocol.partitioner import partition_of_key
 from coterie_server.backfill import Backfill
 from coterie_server.http import NodeView, create_app, owner_watch, owners
+from tests.server.http.event_stream import Event, Stream
 from tests.server.http.pages import Browser, Node, read, refusal
 from tests.support.watched_world import WatchedWorld
 
@@ -123,42 +121,6 @@ async def test_members_are_shown_with_what_they_tell(browser: Browser, world: Wa
 
 
 # -- watching --------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Event:
-    """A server-sent event."""
-
-    kind: str
-    id: str
-    data: dict[str, Any]
-
-    @property
-    def owners(self) -> dict[int, str]:
-        """The states of partitions."""
-        return {row["partition"]: row["state"] for row in self.data["owners"]}
-
-
-class Stream:
-    """Reads events, or comments."""
-
-    def __init__(self, answer: ClientResponse) -> None:
-        self.answer = answer
-
-    async def block(self) -> dict[str, str]:
-        """The lines of the next event by field; of a comment, what it says."""
-        fields: dict[str, str] = {}
-        async with asyncio.timeout(10):
-            while line := (await self.answer.content.readline()).decode().rstrip("\n"):
-                name, _, value = line.partition(": ")
-                fields[name or ":"] = value
-        return fields
-
-    async def next(self) -> Event:
-        """The next event, whatever comments come before it."""
-        while ":" in (fields := await self.block()):
-            pass
-        return Event(fields.get("event", ""), fields.get("id", ""), json.loads(fields["data"]))
 
 
 @asynccontextmanager

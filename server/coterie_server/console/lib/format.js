@@ -158,7 +158,31 @@ export function shortened(name, most = 48) {
   return `${characters.slice(0, most - 1 - end).join("")}…${characters.slice(-end).join("")}`;
 }
 
-/** What members are called: the instance id of static ones, the member id of others. */
+/** What a member is called by itself: the instance id of a static one, the member id of another. */
 export function memberName(member) {
   return member.instance ?? member.member;
+}
+
+/**
+ * What the members of a group are called, by their ids. Ids of dynamic members mostly are the name of
+ * the client and something random; where the name alone tells members apart, it is enough.
+ */
+export function memberNames(members) {
+  const clients = new Map();
+  for (const { client_id: client, instance } of members) {
+    clients.set(instance ?? client, (clients.get(instance ?? client) ?? 0) + 1);
+  }
+  return new Map(members.map((each) => [each.member, nameAmong(each, clients)]));
+}
+
+const TAIL = 4;
+
+function nameAmong({ member, instance, client_id: client }, clients) {
+  if (instance !== null) {
+    return instance;
+  }
+  if (!client || !member.startsWith(`${client}-`)) {
+    return member;
+  }
+  return clients.get(client) === 1 ? client : `${client} …${member.slice(-TAIL)}`;
 }

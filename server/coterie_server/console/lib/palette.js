@@ -4,11 +4,16 @@
 // Hues that are far from each other come first; after them, the same hues lighter and darker.
 const HUES = [212, 28, 145, 330, 265, 52, 185, 0, 95, 300];
 const SHADES = [
-  { saturation: 62, light: 50 },
-  { saturation: 45, light: 66 },
-  { saturation: 70, light: 36 },
-  { saturation: 30, light: 52 },
+  { saturation: 52, light: 53 },
+  { saturation: 40, light: 70 },
+  { saturation: 48, light: 38 },
+  { saturation: 20, light: 55 },
 ];
+
+/** The key of a member's colour: a static member keeps its own when its process is replaced. */
+export function colourKey(member) {
+  return member.instance === null ? `member ${member.member}` : `instance ${member.instance}`;
+}
 
 /** The colour at a place in the palette, as CSS. */
 export function colourAt(place) {
@@ -23,7 +28,7 @@ export function colourAt(place) {
 /** Black or white, whichever is read better on the colour at a place. */
 export function inkAt(place) {
   const { light } = SHADES[Math.floor(place / HUES.length) % SHADES.length];
-  const isPale = light >= 60 || [52, 95, 145, 185, 28].includes(HUES[place % HUES.length]);
+  const isPale = light >= 60 || [28, 52, 95, 145, 185].includes(HUES[place % HUES.length]);
   return isPale && light >= 50 ? "#10151c" : "#ffffff";
 }
 
