@@ -248,6 +248,7 @@ class Joining:
             reason=self._reason[:REASON_CHARS],
             registration_timeout_ms=config.registration_timeout_ms,
             wants_absences=True,
+            wants_operations=True,
         )
         self._send(request, self._joined, now_ms)
 
