@@ -30,7 +30,7 @@ def test_the_rest_of_a_damaged_file_is_kept_apart_and_told(
     assert batches.lines == 2
     kept = pieces.bronze().select("segment", "why", "part").collect()
     assert sorted(map(tuple, kept), key=str) == [
-        ("file:/j/a.gz", None, "commits"),
         ("file:/j/a.gz", DAMAGED, "unread"),
+        ("file:/j/a.gz", None, "commits"),
         ("file:/j/b", "foreign", "unread"),
     ]
