@@ -110,7 +110,7 @@ def _keepers(group: Group) -> dict[str, tuple[int, ...]]:
         able = (
             member
             for member in map(group.copies.order.__getitem__, members)
-            if member.warm is not None and not member.is_away
+            if member.warm is not None and not (member.is_away or member.is_drained)
         )
         for topic in frozenset[str]().union(*(member.topics for member in able)):
             found.setdefault(topic, []).append(process)
