@@ -13,7 +13,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from coterie_assignors.absence import has_uneven_absent, keep_for_absent, without_reports
+from coterie_assignors.absence import (
+    has_uneven_absent,
+    keep_for_absent,
+    without_replaced,
+    without_reports,
+)
 from coterie_assignors.base import (
     NO_CLAIM,
     Assignor,
@@ -83,6 +88,8 @@ def lead(
     from coterie_assignors.warm.refiner import refine
 
     members = _with_drains(without_reports(members), operations)
+    if operations is None or not operations.is_frozen:
+        members = without_replaced(members, settings.acceptable_recovery_lag)
     ask_warm = partial(assignor.assign_warm, cluster, settings=settings)
     target = _target(assignor, ask_warm, members, claims, cluster, operations)
     refined = refine(target, members, claims, settings)
