@@ -17,11 +17,11 @@ with needs_extra("pipeline", "coterie_pipeline"):
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql import functions as F
 
-from coterie_pipeline.files import list_files
+from coterie_pipeline.files import list_files, shown
 from coterie_pipeline.session import LITTLE_BYTES, is_local, quick_session
 from coterie_pipeline.steps import parse
 from coterie_pipeline.steps.commits import ENDS
-from coterie_pipeline.steps.parsing import DAMAGED, UNREAD
+from coterie_pipeline.steps.parsing import DAMAGED, REST_DAMAGED, UNREAD
 from coterie_pipeline.warehouse import Moment, Warehouse
 
 __all__ = ["NoJournalsError", "Reading", "RunResult", "read_ends", "read_new", "run"]
@@ -132,7 +132,7 @@ def _segments(
             if file.is_named or _SEGMENT.fullmatch(file.name):
                 found[file.path] = file.size, file.changed_ms
             elif not file.name.startswith((".", "_")):
-                passed_over.append(_shown(file.path))
+                passed_over.append(shown(file.path))
     return dict(sorted(found.items())), tuple(sorted(passed_over))
 
 
@@ -159,12 +159,7 @@ def _add(
         lines = lines.unionByName(_lines(spark, whole))
     bronze = parse(lines).unionByName(_damaged(spark, damaged), allowMissingColumns=True)
     warehouse.add(piece, bronze)
-    return tuple(map(_shown, damaged))
-
-
-def _shown(path: str) -> str:
-    """A path as people write it."""
-    return unquote(path).removeprefix("file:")
+    return tuple(map(shown, damaged))
 
 
 def _damage(spark: SparkSession, segment: str) -> str | None:
@@ -174,7 +169,7 @@ def _damage(spark: SparkSession, segment: str) -> str | None:
     try:
         _lines(spark, [segment]).agg(F.count("value")).collect()
     except _FAILURES:
-        return "the rest of this file can't be unpacked"
+        return REST_DAMAGED
     return None
 
 

@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
 
 from coterie_pipeline.files import Files
+from coterie_pipeline.layout import write_table
 from coterie_pipeline.session import is_local, quick_session
 from coterie_pipeline.steps import make_tables
 from coterie_pipeline.steps.commits import ENDS
@@ -170,8 +171,8 @@ class Warehouse:
             path = self.files.path(f"{folder}/{name}")
             counts[name] = Observation()
             counted = rows.observe(counts[name], F.count(F.lit(1)).alias("rows"))
-            counted.write.mode("overwrite").parquet(path)
-            return self._spark.read.schema(rows.schema).parquet(path)
+            write_table(name, counted, path)
+            return self._spark.read.schema(rows.schema).parquet(path).select(*rows.columns)
 
         if ends is None:
             ends = self._spark.createDataFrame([], ENDS)
@@ -193,7 +194,9 @@ class Warehouse:
         """All tables of the latest moment."""
         paths = self.paths()
         return {
-            table.name: self._spark.read.schema(table.ddl).parquet(paths[table.name])
+            table.name: self._spark.read.schema(table.ddl)
+            .parquet(paths[table.name])
+            .select(*table.names)
             for table in TABLES
         }
 

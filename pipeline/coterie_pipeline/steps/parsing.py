@@ -20,7 +20,16 @@ from coterie_pipeline.schema import columns
 from coterie_pipeline.steps.values import to_columns
 from coterie_protocol.journal import SCHEMA_VERSION, JournalError, OffsetsCommitted, read_values
 
-__all__ = ["COMMIT", "COMMITS", "CONTROL", "DAMAGED", "UNREAD", "lines_schema", "parse"]
+__all__ = [
+    "COMMIT",
+    "COMMITS",
+    "CONTROL",
+    "DAMAGED",
+    "REST_DAMAGED",
+    "UNREAD",
+    "lines_schema",
+    "parse",
+]
 
 #: The parts of what was read, stored apart: nearly all lines of a journal are commits.
 CONTROL: Final = "control"
@@ -29,6 +38,7 @@ UNREAD: Final = "unread"
 
 #: Why the rest of a file can't be read.
 DAMAGED: Final = "damaged"
+REST_DAMAGED: Final = "the rest of this file can't be unpacked"
 
 _COMMITTED: Final = OffsetsCommitted.kind
 

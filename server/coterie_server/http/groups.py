@@ -321,6 +321,7 @@ async def group_in_full(group: GroupView, more: Mapping[str, Any]) -> bytes:
             await asyncio.sleep(0)
     values = _shallow(group)
     del values["members"]
+    values["operations"] = [_shallow(each) for each in group.operations]
     values["awaiting"] = None if group.awaiting is None else _shallow(group.awaiting)
     return f'{_dumps({**values, **more})[:-1]},"members":[{",".join(members)}]}}'.encode()
 
