@@ -51,7 +51,7 @@ from coterie_assignors.base import (
 from coterie_assignors.leader import Adjustment, InvalidAssignmentError, adjust, lead
 from coterie_assignors.range import RangeAssignor
 from coterie_assignors.roundrobin import RoundRobinAssignor
-from coterie_assignors.state import RUNNING, UNKNOWN, WarmReport, WarmSettings
+from coterie_assignors.state import RUNNING, STALLED, UNKNOWN, WarmReport, WarmSettings
 from coterie_assignors.sticky import CooperativeStickyAssignor, StickyAssignor
 from coterie_assignors.warm import InstanceStickyAssignor, next_probing_ms
 from coterie_assignors.weights import Weights
@@ -59,6 +59,7 @@ from coterie_assignors.weights import Weights
 __all__ = [
     "NO_GENERATION",
     "RUNNING",
+    "STALLED",
     "UNKNOWN",
     "Adjustment",
     "Assignor",

@@ -22,6 +22,7 @@ from coterie_protocol._twin import made_as_twin
 
 __all__ = [
     "CAUSES",
+    "DEATHS",
     "KINDS",
     "ClockStepped",
     "Event",
@@ -74,6 +75,9 @@ CAUSES: Final[Mapping[str, str]] = {
     "admin": "an administrator asked for it",
     "over_capacity": "the group was read back with more members than group.max.size allows",
 }
+
+#: How members go whose session was over.
+DEATHS: Final = ("session_expired", "registration_expired")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,6 +213,11 @@ class MemberGone(Event):
     owned: Partitions | None = None
     #: Since its session ended, if its place was kept after that.
     away_ms: int = 0
+
+    @property
+    def was_silent(self) -> bool:
+        """Whether its session was over: nothing shows that it still worked."""
+        return self.how in DEATHS or self.away_ms > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,7 +38,9 @@ class Membership:
         self, config: MembershipConfig, assignors: Sequence[Assignor], sources: Sources
     ) -> None:
         loads = self._loads = Loads(assignors)
-        context = Context(config, sources, self._react, self._fail, loads=loads)
+        context = Context(
+            config, sources, self._react, self._fail, self._fail_in_order, loads=loads
+        )
         self._config = config
         self._state, self._outbox = context.state, context.outbox
         self._lookup = CoordinatorLookup(context)
@@ -182,6 +184,10 @@ class Membership:
         Returns whether to call `fire`, because a warm-up is ready.
         """
         return self._standbys.note_lag(partition, lag)
+
+    def note_failure(self, partition: TopicPartition) -> None:
+        """Note that the restore of a partition failed, and is to be started again."""
+        self._standbys.note_failure(partition)
 
     def commit(
         self, key: Hashable, partition: TopicPartition, token: int, position: Position
@@ -346,3 +352,6 @@ class Membership:
 
     def _fail(self, error: Exception) -> None:
         self._leaving.fail(error)
+
+    def _fail_in_order(self, error: Exception, now_ms: int) -> None:
+        self._leaving.fail_in_order(error, now_ms)

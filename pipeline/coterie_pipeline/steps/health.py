@@ -19,7 +19,8 @@ _KEY: Final = ["group", "hour_ms"]
 #: What is added up within an hour.
 _SUMS: Final = (
     *("partitions", "rebalances", "rebalancing_ms", "owned_partition_ms"),
-    *("stopped_partition_ms", "moved", "kept", "keepable", "overlaps", "possible_overlaps"),
+    *("stopped_partition_ms", "silent_partition_ms", "moved", "kept", "keepable"),
+    *("overlaps", "possible_overlaps"),
     *("session_timeouts", "commits", "regressions"),
 )
 
@@ -37,7 +38,8 @@ def health(
         _rebalancing(rebalances),
         _in_force(rebalances),
         _owned(intervals),
-        _stopped(faults),
+        _lasting(faults, "gap", "stopped_partition_ms"),
+        _lasting(faults, "silence", "silent_partition_ms"),
         _overlapping(faults),
         _given_up(sessions),
         commits.select(*_KEY, "commits", "regressions"),
@@ -46,7 +48,9 @@ def health(
     by_cause = all_of_them.groupBy(*_KEY, "cause").agg(
         *(F.try_sum(name).alias(name) for name in _SUMS), F.max("members").alias("members")
     )
-    owned, stopped = F.col("owned_partition_ms"), F.col("stopped_partition_ms")
+    owned, stopped, silent = (
+        F.col(f"{name}_partition_ms") for name in ("owned", "stopped", "silent")
+    )
     return (
         by_cause.groupBy(*_KEY)
         .agg(
@@ -56,7 +60,11 @@ def health(
         )
         .withColumns(
             {
-                "availability": F.when(owned + stopped > 0, owned / (owned + stopped)),
+                "availability": F.when(
+                    owned + stopped > 0,
+                    # Of two owners at once, one may have been silent.
+                    F.greatest(owned - silent, F.lit(0)) / (owned + stopped),
+                ),
                 "stickiness": F.when(F.col("keepable") > 0, F.col("kept") / F.col("keepable")),
             }
         )
@@ -150,10 +158,10 @@ def _owned(intervals: DataFrame) -> DataFrame:
     )
 
 
-def _stopped(faults: DataFrame) -> DataFrame:
-    """For how long partitions had no owner."""
-    gaps = _by_hour(faults.where("fault = 'gap'"), "group")
-    return gaps.withColumnRenamed("share_ms", "stopped_partition_ms")
+def _lasting(faults: DataFrame, fault: str, column: str) -> DataFrame:
+    """For how long partitions had no owner, or a silent one."""
+    times = _by_hour(faults.where(F.col("fault") == fault), "group")
+    return times.withColumnRenamed("share_ms", column)
 
 
 def _overlapping(faults: DataFrame) -> DataFrame:

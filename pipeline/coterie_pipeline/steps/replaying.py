@@ -15,12 +15,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from coterie_pipeline.replay import GroupLines, Source, replay_group
 from coterie_pipeline.schema import struct_of
 from coterie_pipeline.session import is_quick
 from coterie_pipeline.steps.parsing import COMMITS, CONTROL
 from coterie_pipeline.tables import FAULTS, OWNERSHIP, REBALANCES, SESSIONS
 from coterie_protocol.journal import JournalError, read_values
+from coterie_protocol.replay import GroupLines, Source, replay_group
 
 __all__ = ["LINE_COLUMNS", "OUTPUTS", "by_group", "groups_of", "output", "replayed"]
 

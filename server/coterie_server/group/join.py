@@ -151,7 +151,7 @@ def _add(step: Step, group: Group, member_id: str, request: Request) -> None:
     message: JoinGroupRequest = request.message
     member = Member(_new_row(group, member_id, request), is_new=True, join=request)
     member.reason = message.reason or ""
-    member.last_seen_ms = member.joined_at_ms = step.now_ms
+    member.last_seen_ms = member.joined_at_ms = member.came_at_ms = step.now_ms
     if not group.members:
         group.row = replace(group.row, protocol_type=message.protocol_type)
     if group.initial_delay is not None:

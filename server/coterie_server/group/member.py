@@ -40,6 +40,8 @@ class Member:
     #: Its requests that are parked: their answers have to wait.
     join: Request | None = None
     sync: Request | None = None
+    #: When its process came; None if that was before the group was read.
+    came_at_ms: int | None = None
     joined_at_ms: int = 0
     alive_until_ms: int = 0
     last_seen_ms: int = 0

@@ -14,6 +14,7 @@ from coterie_server.group.member import claims_of, protocols_of, timeouts_of
 from coterie_server.group.rebalance import prepare, try_complete
 from coterie_server.group.records import Gone, MemberRow
 from coterie_server.group.states import GroupState
+from coterie_server.group.warmth import has_lost_state
 
 if TYPE_CHECKING:
     from coterie_protocol.messages import JoinGroupRequest
@@ -44,7 +45,8 @@ def replace_static(step: Step, group: Group, member_id: str, request: Request) -
         is_consumer = group.row.protocol_type == CONSUMER
         wants_others = is_consumer and new.wants_other_topics(former, group.row.protocol_name)
         is_awaited = is_consumer and _has_withheld(step, group, former)
-        if is_same_protocol and not (wants_others or is_awaited or has_lost):
+        is_cold = is_consumer and has_lost_state(group, new)
+        if is_same_protocol and not (wants_others or is_awaited or has_lost or is_cold):
             _answer_in_place(step, group, new, former_leader, request)
             return
         group.park_join(new, request, step.now_ms)
@@ -54,9 +56,12 @@ def replace_static(step: Step, group: Group, member_id: str, request: Request) -
             prepare(step, group, "subscription_changed", f"{detail} and wants other topics")
         elif is_awaited:
             prepare(step, group, "revocation_follow_up", detail, group.row.generation)
-        else:
+        elif has_lost:
             detail += ", and others have had its partitions"
             prepare(step, group, "static_replaced", detail, group.row.generation)
+        else:
+            detail += ", and others keep copies of state that it no longer has"
+            prepare(step, group, "static_replaced", detail)
         return
     group.park_join(new, request, step.now_ms)
     if group.state is GroupState.COMPLETING:
@@ -90,7 +95,7 @@ def _hand_over(step: Step, group: Group, old: Member, member_id: str, request: R
     new = group.replace_static(old, member_id)
     new.is_new = old.is_new
     new.reason = request.message.reason or ""
-    new.last_seen_ms = step.now_ms
+    new.last_seen_ms = new.came_at_ms = step.now_ms
     new.change(client_id=request.client_id, client_host=request.host)
     if was_pending:
         group.pending_syncs.add(member_id)

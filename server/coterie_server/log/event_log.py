@@ -131,6 +131,8 @@ class EventLog:
             moved=rebalance.moved,
             revoked=rebalance.revoked,
             stopped_partition_seconds=_seconds(stopped_ms),
+            # Of most rebalances it is none.
+            silent_partition_seconds=_seconds(rebalance.silent_partition_ms or None),
         )
 
     def _conflict(self, _ts_ms: int, event: OwnershipConflict) -> None:

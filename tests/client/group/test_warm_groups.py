@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -241,6 +241,25 @@ def test_static_member_that_comes_back_in_time_goes_on_with_its_state(cluster: C
     assert again.began_with == [0, 0]
 
 
+@pytest.mark.parametrize("name", ["a", "b"])
+def test_static_member_without_its_disk_leaves_work_to_copies_meanwhile(
+    cluster: Cluster, name: str
+) -> None:
+    """Whether it leads, as the first one does, or not."""
+    settings = WarmSettings(acceptable_recovery_lag=100, num_standbys=1)
+    members = [Member(cluster, each, instance=each, warm=settings) for each in "ab"]
+    until_shared(cluster, *members)
+    cluster.run(seconds=20)
+    [lost] = [each for each in members if each.name == name]
+    [other] = [each for each in members if each.name != name]
+    lost.program.kill()
+    cluster.run(seconds=5)
+    again = Member(cluster, name, instance=name, warm=settings)
+    cluster.run_until(lambda: len(other.owned) == 4)
+    until_shared(cluster, again, other)
+    assert max(again.began_with + other.began_with[2:]) <= 100
+
+
 def test_stopping_ends_restores() -> None:
     settings = WarmSettings(acceptable_recovery_lag=100, num_standbys=1)
     with Cluster({"t": 4}, seed=3) as cluster:
@@ -324,6 +343,11 @@ def _run(cluster: Cluster, group: dict[str, Any], run: dict[str, Any]) -> None:
         ),
         (
             {},
+            {"warm": _restore, "held": lambda: {("t", 2**31): 0}},
+            r"each key of held\(\) must be a topic and the number of a partition",
+        ),
+        (
+            {},
             {"warm": _restore, "held": lambda: {("t", 3): -1}},
             r"the lag of t\[3\] in held\(\) must be a whole number from 0",
         ),
@@ -346,25 +370,70 @@ def test_lag_that_is_not_known_may_be_none(cluster: Cluster) -> None:
     until_shared(cluster, Member(cluster, "a", store))
 
 
+class Broken(Store):
+    """A disk that fails after a while."""
+
+    asked = 0
+
+    def held(self) -> dict[TopicPartition, int | None]:
+        """Work twice: when it is checked, and at the first join."""
+        self.asked += 1
+        if self.asked > 2:
+            raise OSError("no disk")
+        return super().held()
+
+
 def test_held_that_fails_later_ends_the_group(cluster: Cluster) -> None:
-    class Broken(Store):
-        """A disk that fails after a while."""
-
-        asked = 0
-
-        def held(self) -> dict[TopicPartition, int | None]:
-            """Work twice: when it is checked, and at the first join."""
-            self.asked += 1
-            if self.asked > 2:
-                raise OSError("no disk")
-            return {}
-
     first = Member(cluster, "a", Broken())
     until_shared(cluster, first)
     first.program.process.call_soon(first.group.rejoin)
     cluster.run_until(lambda: first.program.is_done)
     with pytest.raises(OSError, match="no disk"):
         first.program.result()
+
+
+def test_held_that_fails_ends_work_in_order(cluster: Cluster) -> None:
+    committed: list[int] = []
+
+    class Careful(Member):
+        """Its work takes a while to end, and commits then."""
+
+        async def _work(self, partition: Partition) -> None:
+            try:
+                await super()._work(partition)
+            finally:
+                await asyncio.sleep(3)
+                await partition.commit(7)
+                committed.append(partition.number)
+
+    first = Careful(cluster, "a", Broken())
+    until_shared(cluster, first)
+    second = Member(cluster, "b")
+    cluster.run_until(lambda: len(second.owned) == 4)
+    assert sorted(committed) == [0, 1, 2, 3]
+    assert not first.running()
+    cluster.run_until(lambda: first.program.is_done)
+    with pytest.raises(OSError, match="no disk"):
+        first.program.result()
+
+
+def test_restores_that_fail_do_not_keep_others_from_moving(cluster: Cluster) -> None:
+    class Unlucky(Member):
+        """It can restore two partitions only."""
+
+        async def _restore(self, standby: Standby) -> None:
+            standby.lag(END)
+            if standby.number in (0, 2):
+                raise OSError("no disk")
+            await super()._restore(standby)
+
+    settings = replace(SETTINGS, probing_rebalance_interval_ms=60_000)
+    first = Member(cluster, "a", warm=settings)
+    until_shared(cluster, first)
+    second = Unlucky(cluster, "b", warm=settings)
+    cluster.run(seconds=15)
+    assert [each.number for each in second.group.standbys] == [0, 2]
+    cluster.run_until(lambda: second.owned == [1, 3], within_s=300)
 
 
 def test_standby_refuses_to_commit(cluster: Cluster) -> None:
