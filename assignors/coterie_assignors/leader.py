@@ -1,7 +1,8 @@
 """The leader's work: from an assignor's answer to what is sent to the members.
 
-`lead` checks the answer, reassigns what members refused, has partitions with state wait until they
-can move (`warm`), and for cooperative assignors withholds what other members still own (KIP-429).
+`lead` checks the answer, reassigns what members refused, carries out what administrators have
+ordered (`operations`), has partitions with state wait until they can move (`warm`), and for
+cooperative assignors withholds what other members still own (KIP-429).
 So no partition ever has two owners, whichever assignor is in use.
 """
 
@@ -9,9 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING
 
-from coterie_assignors.absence import keep_for_absent, without_reports
+from coterie_assignors.absence import has_uneven_absent, keep_for_absent, without_reports
 from coterie_assignors.base import (
+    NO_CLAIM,
     Assignor,
     Claim,
     Cluster,
@@ -19,9 +23,13 @@ from coterie_assignors.base import (
     Partitions,
     RebalanceProtocol,
 )
+from coterie_assignors.operations import Ask, Operations, carry_out
 from coterie_assignors.ownership import CONTESTED, Owners, resolve_claims
 from coterie_assignors.state import WarmSettings
 from coterie_protocol.consumer import TopicPartitions, flatten, group_by_topic
+
+if TYPE_CHECKING:
+    from coterie_assignors.warm.refiner import Refined
 
 __all__ = ["Adjustment", "InvalidAssignmentError", "adjust", "lead", "reassign_refused"]
 
@@ -57,61 +65,112 @@ def lead(
     cluster: Cluster,
     members: Mapping[str, MemberInfo],
     settings: WarmSettings | None = None,
+    operations: Operations | None = None,
 ) -> Adjustment:
     """Have the assignor decide, check its answer, and adjust it.
 
     With settings, and if any member reports state, partitions move only to members that are ready
-    for them.
+    for them.  `operations` is what administrators have ordered.
 
     Raises `InvalidAssignmentError` if the answer assigns a partition twice or to a member that does
     not subscribe to its topic, or if it leaves a member out.
     """
+    claims = {name: assignor.claim(member) for name, member in members.items()}
     if settings is None or all(member.warm is None for member in members.values()):
-        target = _target(assignor, assignor.assign(cluster, members), members, cluster)
-        return _effective(assignor, members, target)
+        ask = partial(assignor.assign, cluster)
+        target = _target(assignor, ask, members, claims, cluster, operations)
+        return _effective(assignor, members, claims, target)
     from coterie_assignors.warm.refiner import refine
 
-    members = without_reports(members)
-    answer = assignor.assign_warm(cluster, members, settings)
-    target = _target(assignor, answer, members, cluster)
-    # When one is back that is to have more, or fewer, no rebalance begins by itself.
-    is_missed = any(
-        len(flatten(target[name])) != len(flatten(answer[name]))
-        for name, member in members.items()
-        if member.is_away and member.warm is not None
-    )
-    refined = refine(target, members, _claims(assignor, members), settings)
-    effective = _effective(assignor, members, refined.active)
+    members = _with_drains(without_reports(members), operations)
+    ask_warm = partial(assignor.assign_warm, cluster, settings=settings)
+    target = _target(assignor, ask_warm, members, claims, cluster, operations)
+    refined = refine(target, members, claims, settings)
+    if operations is not None and operations.is_frozen:
+        refined = _frozen(refined, target)
+    effective = _effective(assignor, members, claims, refined.active)
     return replace(
         effective,
         needs_rejoin=effective.needs_rejoin or refined.needs_rejoin,
         standbys=_with_copies_kept(refined.standbys, effective.withheld, members),
         warmups=refined.warmups,
         targets=refined.targets,
-        is_final=refined.is_final and not is_missed,
+        is_final=refined.is_final and not has_uneven_absent(target, members),
+    )
+
+
+def _with_drains(
+    members: dict[str, MemberInfo], operations: Operations | None
+) -> dict[str, MemberInfo]:
+    drained = operations.drained if operations is not None else {}
+    return members | {
+        name: replace(members[name], is_drained=True) for name in drained if name in members
+    }
+
+
+def _frozen(refined: Refined, target: Mapping[str, Partitions]) -> Refined:
+    """Let no partition go where copies are and later to where it belongs: nothing is to move."""
+    standbys = {
+        name: group_by_topic(flatten(partitions) - flatten(target[name]))
+        for name, partitions in refined.standbys.items()
+    }
+    return replace(
+        refined,
+        active=dict(target),
+        standbys={name: partitions for name, partitions in standbys.items() if partitions},
+        warmups={},
+        targets={},
+        is_final=True,
+        needs_rejoin=False,
     )
 
 
 def _target(
     assignor: Assignor,
+    ask: Ask,
+    members: Mapping[str, MemberInfo],
+    claims: Mapping[str, Claim],
+    cluster: Cluster,
+    operations: Operations | None,
+) -> Mapping[str, Partitions]:
+    """What is right in the end, or for the next step of a drain."""
+
+    def wanted(some: Mapping[str, MemberInfo]) -> Mapping[str, Partitions]:
+        return _wanted(ask(some), some, {name: claims[name] for name in some}, cluster)
+
+    if operations is None:
+        return _wanted(ask(members), members, claims, cluster)
+    target = carry_out(
+        operations,
+        wanted,
+        cluster,
+        members,
+        claims,
+        in_steps=RebalanceProtocol.COOPERATIVE in assignor.protocols,
+    )
+    _check(target, members)
+    return target
+
+
+def _wanted(
     answer: Mapping[str, Partitions],
     members: Mapping[str, MemberInfo],
+    claims: Mapping[str, Claim],
     cluster: Cluster,
 ) -> Mapping[str, Partitions]:
-    """What is right in the end, by an assignor's answer."""
+    """What an assignor wants for the members, checked and put right."""
     _check(answer, members)
     target = reassign_refused(answer, members)
     if not any(member.is_away for member in members.values()):
         return target
-    return keep_for_absent(target, members, _claims(assignor, members), cluster)
-
-
-def _claims(assignor: Assignor, members: Mapping[str, MemberInfo]) -> dict[str, Claim]:
-    return {member_id: assignor.claim(member) for member_id, member in members.items()}
+    return keep_for_absent(target, members, claims, cluster)
 
 
 def _effective(
-    assignor: Assignor, members: Mapping[str, MemberInfo], target: Mapping[str, Partitions]
+    assignor: Assignor,
+    members: Mapping[str, MemberInfo],
+    claims: Mapping[str, Claim],
+    target: Mapping[str, Partitions],
 ) -> Adjustment:
     """What can take effect at once."""
     if RebalanceProtocol.COOPERATIVE not in assignor.protocols:
@@ -119,9 +178,9 @@ def _effective(
     # Even if this leader itself is still eager: during an upgrade, members of both kinds are in one
     # generation, and eager ones own nothing while they join.
     # Nothing is withheld for the sake of one that is away: it would not give that back.
-    present = {name: member for name, member in members.items() if not member.is_away}
+    present = {name: claim for name, claim in claims.items() if not members[name].is_away}
     subscriptions = {name: member.topics for name, member in members.items()}
-    return adjust(_claims(assignor, present), target, subscriptions)
+    return adjust(present, target, subscriptions)
 
 
 def _with_copies_kept(
@@ -250,7 +309,7 @@ def adjust(
       leader) stays with its owner, if that one still subscribes to the topic.
     """
     names = list(target)
-    owners = resolve_claims([claims.get(name, Claim()) for name in names])
+    owners = resolve_claims([claims.get(name, NO_CLAIM) for name in names])
     assignment: dict[str, Partitions] = {}
     withheld: dict[str, Partitions] = {}
     for index, name in enumerate(names):

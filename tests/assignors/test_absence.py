@@ -18,7 +18,9 @@ from coterie_assignors import (
     Assignor,
     Cluster,
     CooperativeStickyAssignor,
+    InstanceStickyAssignor,
     MemberInfo,
+    Partitions,
     RangeAssignor,
     RoundRobinAssignor,
     StickyAssignor,
@@ -29,6 +31,7 @@ from coterie_assignors import (
 from coterie_protocol.consumer import flatten, group_by_topic
 from tests.assignors.world import Pair, assert_valid, group, having, loads, member
 from tests.support.cases import for_each
+from tests.support.profiles import examples
 
 ASSIGNORS = (CooperativeStickyAssignor, StickyAssignor, RangeAssignor, RoundRobinAssignor)
 
@@ -331,3 +334,80 @@ def test_with_state_every_partition_has_one_owner(
     for number in gone:
         owner = next(n for n, p in answer.assignment.items() if ("t", number) in flatten(p))
         assert owner == "gone" or (owner == "a" and 0 <= copies.get(number, -1) <= 10_000)
+
+
+@st.composite
+def groups_with_absent(draw: st.DrawFn) -> tuple[Cluster, dict[str, MemberInfo]]:
+    """Members that own this and that, some of which are away; some report state."""
+    sizes = draw(st.lists(st.integers(1, 6), min_size=1, max_size=3))
+    cluster = Cluster({f"t{n}": size for n, size in enumerate(sizes)})
+    every = sorted(cluster.partitions_of(cluster.topics))
+    owners = [draw(st.integers(0, 5)) for _ in every]
+    members = {}
+    for number in range(draw(st.integers(2, 5))):
+        owned = [pair for pair, owner in zip(every, owners, strict=True) if owner == number]
+        lags = dict.fromkeys(draw(st.sets(st.sampled_from(every))), 0)
+        info = member(f"m{number}", cluster.topics, owned, 1, instance_id=f"i{number}")
+        report = WarmReport(uuid.UUID(int=draw(st.integers(1, 4))), lags)
+        members[info.member_id] = replace(
+            info,
+            is_away=number > 0 and draw(st.booleans()),
+            warm=report if draw(st.booleans()) else None,
+        )
+    return cluster, members
+
+
+@for_each("assignor", (CooperativeStickyAssignor, InstanceStickyAssignor))
+@given(drawn=groups_with_absent())
+@examples(60)
+def test_groups_come_to_rest_while_members_are_away(
+    assignor: type[Assignor], drawn: tuple[Cluster, dict[str, MemberInfo]]
+) -> None:
+    """What one gives up for another one must not go elsewhere, and that every time."""
+    cluster, members = drawn
+    last: dict[str, Partitions] = {}
+    for generation in range(2, 10):
+        answer = lead(assignor(), cluster, members, WarmSettings())
+        if answer.assignment == last:
+            assert not answer.needs_rejoin
+            return
+        last = answer.assignment
+        members = having(members, last, generation)
+    raise AssertionError("partitions go to and fro")
+
+
+def test_what_is_given_up_for_a_member_without_state_goes_to_that_one() -> None:
+    """The one that is away would be given it, and the former owner got it back every time."""
+    topics = {"t": 4, "u": 4, "v": 3}
+    had = {
+        "a": [("t", 0), ("t", 1), ("u", 1)],
+        "b": [("t", 2), ("u", 0), ("v", 1)],
+        "c": [("u", 2), ("u", 3), ("v", 2)],
+        "d": [("v", 0)],
+    }
+    members = group(
+        replace(away("gone", []), topics=tuple(topics), warm=WarmReport()),
+        *(member(name, topics, owned, 4) for name, owned in had.items()),
+    )
+    every = sorted(Cluster(topics).partitions_of(topics))
+    for name in ("a", "c"):
+        lags = {pair: RUNNING if pair in had[name] else 0 for pair in every}
+        members[name] = replace(members[name], warm=WarmReport(lags=lags))
+    for generation in range(5, 9):
+        answer = lead(InstanceStickyAssignor(), Cluster(topics), members, SETTINGS)
+        members = having(members, answer.assignment, generation)
+    assert not lead(InstanceStickyAssignor(), Cluster(topics), members, SETTINGS).needs_rejoin
+
+
+def test_racks_and_refusals_count_for_those_that_are_there() -> None:
+    """Partitions have other numbers in the question to the assignor, and their own ones again."""
+    near = [frozenset({"x"}), frozenset({"x"}), frozenset({"y"}), frozenset({"x"})]
+    members = group(
+        away("gone", pairs(1)),
+        replace(member("a", ["t"], rack="x"), refused=group_by_topic(pairs(3))),
+        member("b", ["t"], rack="y"),
+    )
+    answer = lead(CooperativeStickyAssignor(), Cluster({"t": 4}, {"t": near}), members)
+    assert ("t", 2) in flatten(answer.assignment["b"])
+    assert ("t", 3) in flatten(answer.assignment["b"])
+    assert flatten(answer.assignment["a"]) == set(pairs(0))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from coterie_assignors import (
     RUNNING,
+    STALLED,
     UNKNOWN,
     MemberInfo,
     WarmSettings,
@@ -46,6 +47,15 @@ def test_warm_ups_under_way_come_first() -> None:
     targets = dict.fromkeys([T0, T1, T2], "new")
     assert warmups(refined(targets, old, new, most=1)) == {("new", T2)}
     assert warmups(refined(targets, old, new, most=2)) == {("new", T1), ("new", T2)}
+
+
+def test_warm_ups_that_have_stalled_come_last() -> None:
+    old = warm("old", ["t"], dict.fromkeys([T0, T1, T2], RUNNING), [T0, T1, T2])
+    new = warm("new", ["t"], {T0: STALLED, T1: UNKNOWN})
+    targets = dict.fromkeys([T0, T1, T2], "new")
+    assert warmups(refined(targets, old, new, most=1)) == {("new", T1)}
+    assert warmups(refined(targets, old, new, most=2)) == {("new", T1), ("new", T2)}
+    assert warmups(refined(targets, old, new, most=3)) == {("new", each) for each in targets}
 
 
 def test_an_owner_that_says_nothing_of_its_state_keeps_working() -> None:
@@ -127,3 +137,16 @@ def test_odd_lags_are_unknown_ones() -> None:
     for lag in (-1, -4, 2**70):
         answer = refined({T0: "new"}, old, warm("new", ["t"], {T0: lag}))
         assert actives(answer) == {T0: "old"}
+
+
+def test_what_was_released_goes_to_a_member_that_waits_for_something_though_it_has_enough() -> None:
+    """It has too much, as long as the one that this is meant for is cold."""
+    t3, t4 = ("t", 3), ("t", 4)
+    giver = warm("giver", ["t"], {T0: 0, T1: RUNNING}, [T1])
+    waiting = warm(
+        "waiting", ["t"], {T0: 0, T1: 0} | dict.fromkeys([T2, t3, t4], RUNNING), [T2, t3, t4]
+    )
+    targets = dict.fromkeys([T0, T2, t3, t4], "new") | {T1: "waiting"}
+    answer = refined(targets, giver, waiting, warm("new", ["t"]))
+    assert actives(answer)[T0] == "waiting"
+    assert actives(answer)[T1] == "giver"

@@ -80,7 +80,7 @@ class _Substitutes:
         acceptable = self._group.settings.acceptable_recovery_lag
         candidates = list(self._with_copies(pair))
         ready = [
-            (self._short[key[-1]] <= 0, *key) for key in candidates if key[0] <= acceptable
+            (not self._is_short(key[-1]), *key) for key in candidates if key[0] <= acceptable
         ] + [
             (False, acceptable, True, acceptable, self._loads[member], member)
             for member in self._stateless
@@ -99,10 +99,13 @@ class _Substitutes:
         self._loads[member] += 1
         if member == wanted:
             self._short[member] -= 1
-        elif member != owner and self._short[member] > 0 and not self._group.is_away(wanted):
+        elif member != owner and self._is_short(member) and not self._group.is_away(wanted):
             self._short[member] -= 1
             self._let_wait(member)
         return member
+
+    def _is_short(self, member: int) -> bool:
+        return self._short[member] > 0 or bool(self._coming.get(member))
 
     def _with_copies(self, pair: Pair) -> Iterator[tuple[int, bool, int, int, int]]:
         """The members with copies, as keys that sort the best ones first."""

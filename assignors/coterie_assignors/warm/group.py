@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from coterie_assignors.base import Claim, MemberInfo, Partitions, in_kafka_order
+from coterie_assignors.base import NO_CLAIM, Claim, MemberInfo, Partitions, in_kafka_order
 from coterie_assignors.copies import NO_COPY, Copies, Pair
 from coterie_assignors.ownership import resolve_claims
 from coterie_assignors.state import WarmSettings
@@ -66,7 +66,8 @@ class Group:
     def may_keep(self, pair: Pair, member: int) -> bool:
         """Whether a member can be given a copy of a partition's state."""
         info = self.copies.order[member]
-        return info.warm is not None and not info.is_away and self.may_have(pair, member)
+        is_able = info.warm is not None and not (info.is_away or info.is_drained)
+        return is_able and self.may_have(pair, member)
 
 
 def group_of(
@@ -125,7 +126,7 @@ def _owners(
 ) -> Iterator[tuple[Pair, int]]:
     """Who has what now."""
     order = group.copies.order
-    claimed = resolve_claims([claims.get(member.member_id, Claim()) for member in order])
+    claimed = resolve_claims([claims.get(member.member_id, NO_CLAIM) for member in order])
     for topic, of_topic in claimed.items():
         wanted = takers.get(topic, {})
         for number, index in of_topic.items():

@@ -74,9 +74,8 @@ def refine(
         for pair, to in group.target.items()
         if active[pair] != to and not group.is_away(to)
     }
-    nothing: dict[str, Partitions] = dict.fromkeys(target, ())
     return Refined(
-        active=nothing | _by_member(names, ((member, pair) for pair, member in active.items())),
+        active=_active(group, active, names, target),
         standbys=_by_member(names, _standbys_of_members(group, standbys)),
         warmups=_by_member(names, ((move.member, move.pair) for move in warmups)),
         targets=moving,
@@ -111,10 +110,18 @@ def _moves(group: Group, active: Mapping[Pair, int], standbys: Standbys) -> list
     ]
 
 
-def _urgency(group: Group) -> Callable[[Move], tuple[int, Pair]]:
-    """Sorts copies: those that are under way come first, or none of them would ever be finished."""
+def _urgency(group: Group) -> Callable[[Move], tuple[bool, int, Pair]]:
+    """Sorts copies: those that are under way come first, or none of them would ever be finished.
+
+    Those that do not get on come last, or no others would ever begin.
+    """
     copies = group.copies
-    return lambda move: (copies.lag(move.pair, copies.process_of[move.member]), move.pair)
+
+    def key(move: Move) -> tuple[bool, int, Pair]:
+        process = copies.process_of[move.member]
+        return (move.pair, process) in copies.stalled, copies.lag(move.pair, process), move.pair
+
+    return key
 
 
 def _standbys_of_members(group: Group, standbys: Standbys) -> Iterator[tuple[int, Pair]]:
@@ -170,6 +177,18 @@ def _least_busy(group: Group, pair: Pair, heap: list[tuple[int, int]]) -> int:
     for entry in passed:
         heapq.heappush(heap, entry)
     return member
+
+
+def _active(
+    group: Group,
+    active: Mapping[Pair, int],
+    names: Sequence[str],
+    target: Mapping[str, Partitions],
+) -> dict[str, Partitions]:
+    if active == group.target:
+        return dict(target)
+    nothing: dict[str, Partitions] = dict.fromkeys(target, ())
+    return nothing | _by_member(names, ((member, pair) for pair, member in active.items()))
 
 
 def _by_member(names: Sequence[str], had: Iterable[tuple[int, Pair]]) -> dict[str, Partitions]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 from uuid import UUID
 
-from coterie_assignors import RUNNING, UNKNOWN, WarmReport, WarmSettings
+from coterie_assignors import RUNNING, STALLED, UNKNOWN, WarmReport, WarmSettings
 from coterie_client.membership.actions import KeepWarm, Role
 from coterie_client.membership.context import Context
 from coterie_client.membership.events import (
@@ -18,9 +18,12 @@ from coterie_client.membership.events import (
     WarmUpReady,
 )
 from coterie_client.membership.phases import Phase
-from coterie_client.membership.warm_blocks import Orders, encode_report, read_orders
+from coterie_client.membership.stalls import Stalls
 from coterie_client.wire.addresses import TopicPartition
-from coterie_protocol.streams import NO_REBALANCE, next_version
+from coterie_protocol.streams import next_version
+
+if TYPE_CHECKING:
+    from coterie_client.membership.warm_blocks import Orders
 
 __all__ = ["Held", "Standbys"]
 
@@ -46,6 +49,7 @@ class Standbys:
         self._outbox = context.outbox
         self._state = context.state
         self._settings = context.config.warm or WarmSettings()
+        self._stalls = Stalls(self._settings.probing_rebalance_interval_ms)
         self._held: Held | None = None
         #: What is kept up to date, and why.
         self.roles: dict[TopicPartition, Role] = {}
@@ -118,7 +122,12 @@ class Standbys:
         if partition not in self.roles and partition not in self._state.owned:
             return False  # its task has not heard yet that it is over
         self._lags[partition] = lag
+        self._stalls.note_lag(partition, lag)
         return self._is_ready(partition)
+
+    def note_failure(self, partition: TopicPartition) -> None:
+        """Note that a restore failed."""
+        self._stalls.note_failure(partition)
 
     def _ready(self) -> tuple[TopicPartition, ...]:
         """The warm-ups that have caught up since the leader was last told of them."""
@@ -137,13 +146,14 @@ class Standbys:
 
     # -- what the leader is told ---------------------------------------------------------------
 
-    def begin_join(self) -> None:
+    def begin_join(self, now_ms: int) -> None:
         """Look anew at what is held when it is reported next.
 
         All attempts at one join report the same: a coordinator that has the first one already takes
         another report for news, and has the group rebalance for it.
         """
         self._report = None
+        self._stalls.look(now_ms)
 
     def report(self, stopped: AbstractSet[TopicPartition] = frozenset()) -> bytes | None:
         """What to tell the leader; None if the member holds no state.
@@ -163,6 +173,8 @@ class Standbys:
         lags = {
             p: lag for p, lag in (*self._report.items(), *running.items()) if p[0] in subscribed
         }
+        from coterie_client.membership.warm_blocks import encode_report
+
         report = WarmReport(self._process(), lags, self._config.tags)
         return encode_report(report, subscribed, self._used_version, self._config.warm_version)
 
@@ -171,7 +183,9 @@ class Standbys:
         lags = dict.fromkeys(self._had | self._owned | self.roles.keys(), UNKNOWN)
         lags |= held
         lags |= {p: self._lags[p] for p in self.roles if p in self._lags}
-        return {p: lag if lag >= 0 else UNKNOWN for p, lag in lags.items()}
+        lags = {p: lag if lag >= 0 else UNKNOWN for p, lag in lags.items()}
+        stalled = (p for p in self._stalls.stalled if self.roles.get(p) is not Role.STANDBY)
+        return lags | {p: STALLED for p in stalled if not self._is_acceptable(lags.get(p))}
 
     @property
     def _owned(self) -> AbstractSet[TopicPartition]:
@@ -192,7 +206,7 @@ class Standbys:
     ) -> None:
         """Hold what the leader says besides what it has assigned; call it before work begins."""
         state = self._state
-        self._orders = orders = read_orders(block, self._joined_topics, self._config.warm_version)
+        self._orders = orders = self._read_orders(block)
         self._had = frozenset(state.owned) | self.roles.keys() | assigned
         roles: dict[TopicPartition, Role] = {}
         self._expected = frozenset()
@@ -209,8 +223,17 @@ class Standbys:
         if promoted:
             self._outbox.report(StandbysPromoted(partitions=promoted, lag=self._worst(promoted)))
         self._hold(roles)
+        self._stalls.watch((p for p, role in roles.items() if role is Role.WARM_UP), now_ms)
+        self._stalls.forget(assigned)
         self._lags = {p: lag for p, lag in self._lags.items() if p in roles or p in state.owned}
         self._plan_probing(orders, now_ms)
+
+    def _read_orders(self, block: bytes | None) -> Orders | None:
+        if block is None:
+            return None  # Groups without state do without what reads them.
+        from coterie_client.membership.warm_blocks import read_orders
+
+        return read_orders(block, self._joined_topics, self._config.warm_version)
 
     def withdraw(self, is_gone: Callable[[TopicPartition], bool] = lambda _: True) -> None:
         """Hold these no longer; without a condition, nothing at all."""
@@ -239,9 +262,7 @@ class Standbys:
 
     def _plan_probing(self, orders: Orders | None, now_ms: int) -> None:
         self._probe_ms = None
-        if orders is None:
-            return
-        if orders.next_rebalance_ms != NO_REBALANCE:
+        if orders is not None and orders.is_to_look_again:
             # No longer than an interval, in case a clock was set since this was said.
             longest_ms = self._settings.probing_rebalance_interval_ms
             delay_ms = orders.next_rebalance_ms - self._sources.wall_ms()

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from coterie_assignors import RUNNING, UNKNOWN, Adjustment, MemberInfo, WarmReport
+from coterie_assignors import RUNNING, STALLED, UNKNOWN, Adjustment, MemberInfo, WarmReport
 from coterie_client.wire.addresses import TopicPartition
 from coterie_protocol.consumer import flatten
 from coterie_protocol.exceptions import ProtocolError
@@ -33,6 +33,7 @@ from coterie_protocol.streams import (
 )
 
 __all__ = [
+    "NO_REBALANCE",
     "Orders",
     "ReadReport",
     "encode_orders",
@@ -44,7 +45,8 @@ __all__ = [
 
 Partitions: TypeAlias = frozenset[TopicPartition]
 
-# A report's own sentinels are Kafka's; nothing has to be translated.
+# A report's own sentinels are Kafka's; nothing has to be translated.  `STALLED` is no sentinel of
+# Kafka's: whoever does not know it takes the lag for unknown.
 assert (RUNNING, UNKNOWN) == (LATEST_OFFSET, UNKNOWN_OFFSET_SUM)
 
 
@@ -96,7 +98,7 @@ def read_report(data: bytes, topics: Iterable[str], latest: int = LATEST_VERSION
         return ReadReport(WarmReport(), error.version, error.latest_supported)
     tasks = TopicTasks(topics)
     lags = {
-        partition: lag if lag >= 0 or lag == RUNNING else UNKNOWN
+        partition: lag if lag >= 0 or lag in (RUNNING, STALLED) else UNKNOWN
         for task, lag in info.task_offset_sums.items()
         if (partition := tasks.partition_of(task)) is not None
     }
@@ -121,6 +123,11 @@ class Orders:
     #: The version in which they are written, and the latest that all members know.
     version: int = LATEST_VERSION
     commonly_supported: int = LATEST_VERSION
+
+    @property
+    def is_to_look_again(self) -> bool:
+        """Whether the member is to have the group rebalance at that time."""
+        return self.next_rebalance_ms != NO_REBALANCE
 
 
 def orders_of(

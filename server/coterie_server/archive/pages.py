@@ -20,6 +20,7 @@ from coterie_server.archive.journals import Journals
 from coterie_server.history import HistoryLimit
 from coterie_server.http.access import AllowedHosts
 from coterie_server.http.answers import (
+    GROUP_PATH,
     as_json,
     error,
     errors_as_json,
@@ -60,10 +61,10 @@ def create_archive_app(journals: Journals, hosts: AllowedHosts | None = None) ->
             web.get("/v1/journal", pages.journal),
             web.get("/v1/groups", pages.groups),
             web.get("/v1/watch", pages.watch, allow_head=False),
-            web.get("/v1/groups/{group}", pages.group),
-            web.get("/v1/groups/{group}/watch", pages.watch, allow_head=False),
-            web.get("/v1/groups/{group}/offsets", pages.offsets),
-            web.get("/v1/groups/{group}/past", pages.past),
+            web.get(GROUP_PATH, pages.group),
+            web.get(f"{GROUP_PATH}/watch", pages.watch, allow_head=False),
+            web.get(f"{GROUP_PATH}/offsets", pages.offsets),
+            web.get(f"{GROUP_PATH}/past", pages.past),
         ]
     )
     return app
@@ -247,6 +248,7 @@ def _group(found: GroupEnd) -> dict[str, Any]:
         "offsets": None,
         "awaiting": None if phase is None else awaiting,
         "next_probing_ms": None,
+        "operations": [],
         "rebalance": None if running is None else rebalance_json(running),
         "rebalances": [rebalance_json(each) for each in found.rebalances],
         "history": {"since_ms": None, "limit": HistoryLimit.KEPT, "message": _LIMIT},

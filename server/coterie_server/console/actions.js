@@ -4,12 +4,17 @@ import { act, groupPath, token } from "./lib/api.js";
 import { ask } from "./dialog.js";
 import { element, mark } from "./lib/dom.js";
 import { counted, memberName, numbersOf, visible } from "./lib/format.js";
+import { mountOrders } from "./orders.js";
 
 const REFUSED = new Set([401, 403]);
 
 export function mountActions(state, frame) {
   state.canAct = (name) => canAct(frame, name);
+  const order = (name, body) => perform(frame, "POST", groupPath(state.name, `/operations/${name}`), body);
+  const orders = mountOrders(state, order);
   const buttons = {
+    freeze: button("Freeze …", orders.freeze),
+    pin: button("Pin …", orders.pin),
     rebalance: button("Rebalance …", () => rebalance(state, frame)),
     reset: button("Reset offsets …", () => reset(state, frame)),
     delete: button("Delete …", () => remove(state, frame)),
@@ -21,14 +26,20 @@ export function mountActions(state, frame) {
   );
   return {
     root,
+    orders: orders.root,
     removeMember: (member) => removeMember(state, frame, member),
+    drainMember: (member) => orders.drain(member),
     draw() {
+      orders.draw();
       const { group } = state;
       const isEmpty = group.state === "Empty";
       const isStatic = group.members.length > 0 && group.members.every((each) => each.instance !== null);
       for (const [name, each] of Object.entries(buttons)) {
         mark(each, "hidden", state.isGone || !canAct(frame, name));
       }
+      const hasNone = isEmpty ? "The group has no members." : null;
+      disable(buttons.freeze, isFrozen(group) ? "The group is frozen already." : hasNone);
+      disable(buttons.pin, hasNone);
       disable(buttons.rebalance, whyNoRebalance(group, isStatic));
       disable(buttons.reset, isEmpty ? null : "Offsets can be reset once the group has no members.");
       disable(buttons.delete, isEmpty ? null : "A group can be deleted once it has no members.");
@@ -38,6 +49,10 @@ export function mountActions(state, frame) {
 
 function canAct(frame, name) {
   return frame.facts.actions !== "none" && frame.facts.operations.includes(name);
+}
+
+function isFrozen(group) {
+  return (group.operations ?? []).some((each) => each.operation === "freeze");
 }
 
 function whyNoRebalance(group, isStatic) {

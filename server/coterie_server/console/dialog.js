@@ -2,6 +2,8 @@
 
 import { element, fill, mark } from "./lib/dom.js";
 
+let opened = 0;
+
 /** A token, or null if none is given. */
 export function askForToken(why) {
   const input = element("input", {
@@ -28,6 +30,8 @@ export function askForToken(why) {
 export function ask(title, body, button, confirm, { dangerous = false } = {}) {
   return new Promise((resolve) => {
     let answer = null;
+    opened += 1; // one dialog may open another, as when an action takes a token
+    const id = `dialog-title-${opened}`;
     const before = document.activeElement;
     const problem = element("p", { class: "problem", role: "alert", hidden: true });
     const yes = element("button", { type: "submit", class: dangerous ? "danger" : "primary" }, button);
@@ -35,12 +39,12 @@ export function ask(title, body, button, confirm, { dangerous = false } = {}) {
     const form = element(
       "form",
       { method: "dialog" },
-      element("h2", { id: "dialog-title" }, title),
+      element("h2", { id }, title),
       ...body,
       problem,
       element("div", { class: "buttons" }, no, yes),
     );
-    const dialog = element("dialog", { "aria-labelledby": "dialog-title" }, form);
+    const dialog = element("dialog", { "aria-labelledby": id }, form);
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
       mark(yes, "disabled", true);

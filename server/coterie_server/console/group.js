@@ -50,10 +50,11 @@ export function mountGroup(root, frame, name) {
     draw();
   };
   const path = groupPath(name);
-  const stops = [watch(`${path}/watch`, { onEvent, onState })];
+  const stops = [];
   if (frame.facts.mode === "journal") {
     loadOnce(state, frame, draw);
   } else {
+    stops.push(watch(`${path}/watch`, { onEvent, onState }));
     stops.push(watchOwners(path, state, draw));
     stops.push(parts.offsets.poll(draw));
   }
@@ -93,6 +94,7 @@ function makeParts(root, state, frame) {
       actions.root,
     ),
     facts,
+    actions.orders,
     parts.progress.root,
     parts.map.root,
     parts.members.root,

@@ -112,9 +112,11 @@ export function mountGroups(root, frame, query) {
   const onState = (problem) => problem !== null && frame.tell(problem);
   const begin = () => {
     stop?.();
-    const parameters = parametersOf({ q: list.q, state: list.state });
-    stop = watch(`/v1/watch?${parameters}`, { onEvent, onState });
     load();
+    if (frame.facts.mode !== "journal") {
+      const parameters = parametersOf({ q: list.q, state: list.state });
+      stop = watch(`/v1/watch?${parameters}`, { onEvent, onState });
+    }
   };
   const choose = (changes) => {
     Object.assign(list, changes, { isKnown: false });

@@ -64,6 +64,8 @@ export function mountMap(state) {
         table.draw(world);
       }
       paint(topics, world);
+      mark(detail, "hidden", cells.length === 0);
+      mark(table.root, "hidden", cells.length === 0);
       mark(hint, "hidden", cells.length > 0);
       setText(hint, whyEmpty(state.group));
     },

@@ -71,7 +71,13 @@ function makeRow(member, actions) {
     { type: "button", class: "quiet", "aria-label": `Remove ${visible(memberName(member))}` },
     "Remove",
   );
-  remove.addEventListener("click", () => actions.removeMember(member));
+  remove.addEventListener("click", () => actions.removeMember(row.member));
+  const drain = element(
+    "button",
+    { type: "button", class: "quiet", "aria-label": `Drain ${visible(memberName(member))}` },
+    "Drain",
+  );
+  drain.addEventListener("click", () => actions.drainMember(row.member));
   const row = element(
     "tr",
     { "data-member": member.member },
@@ -86,9 +92,9 @@ function makeRow(member, actions) {
     parts.copies,
     parts.age,
     parts.seen,
-    element("td", { class: "act" }, remove),
+    element("td", { class: "act" }, drain, remove),
   );
-  Object.assign(row, { parts, removeButton: remove });
+  Object.assign(row, { parts, removeButton: remove, drainButton: drain });
   return row;
 }
 
@@ -114,7 +120,14 @@ function updateRow(row, member, state, now) {
   mark(parts.seen, "data-late", isLate(member, state, now));
   mark(row, "data-away", member.away_since_ms !== null);
   mark(row, "data-lit", state.highlighted === key);
-  mark(row.removeButton, "hidden", !state.canAct?.("remove"));
+  mark(row.removeButton, "hidden", !state.canAct("remove"));
+  mark(row.drainButton, "hidden", !state.canAct("drain") || isDrained(member, state.group));
+  row.member = member;
+}
+
+function isDrained({ member, instance }, group) {
+  const drains = (group.operations ?? []).filter((each) => each.operation === "drain");
+  return drains.some((each) => (each.instance === null ? each.member === member : each.instance === instance));
 }
 
 // Tenths of a second would change at each look.

@@ -2,8 +2,8 @@
 
 import { groupPath } from "./lib/api.js";
 import { element, fill, mark, setText } from "./lib/dom.js";
-import { counted, dateAndTime, duration, timeOfDay } from "./lib/format.js";
-import { makePast, momentOf, nodeText, turnAfter, turnBefore } from "./past_model.js";
+import { counted, dateAndTime, duration } from "./lib/format.js";
+import { makePast, momentOf, momentText, nodeText, turnAfter, turnBefore } from "./past_model.js";
 import { makeList } from "./past_list.js";
 import { makeMomentView } from "./past_moment.js";
 import { makeTimeline } from "./past_timeline.js";
@@ -151,8 +151,7 @@ function showPast(parts, state) {
   for (const button of parts.spans) {
     mark(button, "aria-pressed", String(button.spanMs === state.spanMs));
   }
-  const canGoOn = !["complete", "journal", "no_journal", "taken_over", "unreadable"].includes(past.limit);
-  parts.earlier.disabled = !canGoOn;
+  parts.earlier.disabled = !["asked", "size"].includes(past.limit);
   parts.latest.disabled = state.untilMs === null;
   const { slider } = parts;
   slider.disabled = false;
@@ -201,11 +200,4 @@ function pickMoment(parts, state, at, says = true) {
 function momentDate(past, at) {
   const fraction = past.until_ms - past.since_ms < 10 * MINUTE_MS ? `.${String(at % SECOND_MS).padStart(3, "0")}` : "";
   return `${dateAndTime(at)}${fraction}`;
-}
-
-function momentText(moment) {
-  const generation = moment.period?.generation ?? "unknown";
-  const faults = moment.spans.length > 0 ? `, ${counted(moment.spans.length, "gap or overlap", "gaps or overlaps")}` : "";
-  const running = moment.rebalance === null ? "" : ", rebalancing";
-  return `${timeOfDay(moment.at)}, generation ${generation}, ${counted(moment.members.length, "member")}${running}${faults}`;
 }

@@ -1,7 +1,7 @@
 // What was the case in a group at a moment, from what is told of its past. Nothing here touches the
 // page, so that it runs in tests without a browser.
 
-import { cost, counted, duration, memberName, ranges, shortened } from "./lib/format.js";
+import { cost, counted, duration, memberName, ranges, shortened, timeOfDay } from "./lib/format.js";
 import { colourKey } from "./lib/palette.js";
 
 const TEXT_MAX = 40;
@@ -11,6 +11,13 @@ const CAUSES_OF_OVERLAPS = {
   assigned_twice: "the assignment gave it to both",
   claimed_twice: "a member claimed it as it joined, though another one had it",
   taken_while_held: "it was given away while its owner still had it",
+};
+
+const FAULTS = {
+  gap: "without an owner",
+  overlap: "with two owners",
+  possible_overlap: "with perhaps two owners",
+  silence: "with a silent owner",
 };
 
 const NODE_WORDS = {
@@ -134,6 +141,9 @@ function topicsOf(owners, spans) {
   for (const span of spans) {
     for (const partition of each(span.partitions)) {
       const cells = cellsOf(span.topic);
+      if (span.kind === "silence" && cells.get(partition)?.labels.length > 1) {
+        continue; // two owners are what counts, though one of them is silent
+      }
       const labels = cells.get(partition)?.labels ?? [];
       const all = span.kind === "gap" ? labels : [...new Set([...labels, ...span.members])];
       cells.set(partition, { topic: span.topic, partition, state: span.kind, labels: all, span });
@@ -183,6 +193,9 @@ export function spanText(span) {
   const what = `${shortened(span.topic, TEXT_MAX)} ${numbers}`;
   const length = span.until_ms === null ? "still open" : duration(span.until_ms - span.from_ms);
   const [former, next] = span.members;
+  if (span.kind === "silence") {
+    return `${what}: its owner ${named([former])} was silent (${length}), until it was given up: ${span.cause.replaceAll("_", " ")}.`;
+  }
   if (span.kind === "gap") {
     const after = next === undefined ? "" : next === former ? ", which got it back" : `; next owner ${named([next])}`;
     return `${what}: no owner (${length}). Last owner ${named([former])}${after}.`;
@@ -204,8 +217,7 @@ export function sentencesOf(past, moment) {
   } else if (!period.complete) {
     found.push("Only what members claimed is known here; the assignment is not, or can't be read.");
   }
-  const none = moment.spans.filter((each) => each.kind === "gap");
-  const stopped = none.reduce((sum, span) => sum + [...each(span.partitions)].length, 0);
+  const stopped = faultCounts(moment).get("gap") ?? 0;
   if (stopped > 0) {
     found.push(`${counted(stopped, "partition")} had no owner.`);
   }
@@ -214,6 +226,31 @@ export function sentencesOf(past, moment) {
     found.push(`Node ${node.node} had just ${node.how === "restarted" ? "restarted" : "taken the group over"}.`);
   }
   return found;
+}
+
+/** How many partitions were in each kind of trouble. */
+function faultCounts(moment) {
+  const counts = new Map();
+  for (const span of moment.spans) {
+    counts.set(span.kind, (counts.get(span.kind) ?? 0) + [...each(span.partitions)].length);
+  }
+  return counts;
+}
+
+/** A moment in a few words, for who listens to it. */
+export function momentText(moment) {
+  const counts = faultCounts(moment);
+  const words = [
+    timeOfDay(moment.at),
+    `generation ${moment.period?.generation ?? "unknown"}`,
+    counted(moment.members.length, "member"),
+  ];
+  if (moment.rebalance !== null) {
+    words.push("rebalancing");
+  }
+  const faults = Object.entries(FAULTS).filter(([kind]) => counts.has(kind));
+  words.push(...faults.map(([kind, text]) => `${counted(counts.get(kind), "partition")} ${text}`));
+  return words.join(", ");
 }
 
 function runningText(rebalance, at) {

@@ -12,17 +12,19 @@ const STATES = {
   gap: "without an owner",
   overlap: "with two owners:",
   possible_overlap: "perhaps with two owners:",
+  silence: "owned, but its owner was silent:",
 };
 const KINDS = [
   ["gap", "without an owner"],
   ["overlap", "two owners"],
   ["possible_overlap", "perhaps two owners"],
+  ["silence", "its owner was silent"],
 ];
 
 /** Shows moments. */
 export function makeMomentView({ palette, onPick }) {
   const sentences = element("ul", { class: "past-sentences" });
-  const faults = element("ul", { class: "past-faults", "aria-label": "Gaps and overlaps at that moment" });
+  const faults = element("ul", { class: "past-faults", "aria-label": "What was wrong with ownership at that moment" });
   const why = element("p", { class: "past-why" });
   const legend = element("ul", { class: "legend", "aria-label": "What the map shows" });
   const topics = element("div", { class: "topics" });
@@ -98,7 +100,7 @@ function showLegend(legend, moment) {
   const present = new Set(moment.topics.flatMap((each) => each.cells.map((cell) => cell.state)));
   const kinds = KINDS.filter(([kind]) => present.has(kind));
   mark(legend, "hidden", kinds.length === 0);
-  const make = ([kind, text]) => element("li", {}, element("span", { class: "cell sample past-cell", "data-was": kind }), text);
+  const make = ([kind, text]) => element("li", {}, element("span", { class: "past-cell past-sample", "data-was": kind }), text);
   reconcile(legend, kinds, ([kind]) => kind, make, () => {});
 }
 
@@ -106,7 +108,7 @@ function showLegend(legend, moment) {
 
 function makeTopic({ topic }) {
   const note = element("span", { class: "note" });
-  const grid = element("div", { class: "cells", role: "img" });
+  const grid = element("div", { class: "past-cells", role: "img" });
   const name = element("h4", { dir: "auto", title: visible(topic) }, shortened(topic, 60));
   const made = element("div", { class: "topic" }, element("header", {}, name, note), grid);
   return Object.assign(made, { note, grid });
@@ -125,7 +127,7 @@ function updateTopic(child, { topic, cells }, past, palette) {
     child.grid,
     shown,
     (cell) => cell.partition,
-    () => element("span", { class: "cell past-cell" }),
+    () => element("span", { class: "past-cell" }),
     (made, cell) => updateCell(made, cell, isNumbered, past, palette),
   );
 }
@@ -156,7 +158,7 @@ function makeTable(body) {
     { class: "scrolls" },
     element(
       "table",
-      { class: "past-members", "aria-label": "Members at that moment" },
+      { class: "past-members", "aria-label": "Who was there at that moment" },
       element("thead", {}, element("tr", {}, head)),
       body,
     ),

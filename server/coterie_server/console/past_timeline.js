@@ -183,6 +183,7 @@ function faultLanes(past) {
   return [
     ["gap", "Partitions without an owner"],
     ["overlap", "Partitions with two owners, or perhaps two"],
+    ["silence", "Partitions whose owner was silent before it was given up"],
   ].filter(([kind]) => has(kind, `possible_${kind}`));
 }
 

@@ -13,7 +13,13 @@ from aiohttp.web_urldispatcher import MatchInfoError
 
 from coterie_server.backfill import Backfill
 from coterie_server.http.access import AllowedHosts
-from coterie_server.http.answers import as_json, errors_as_json, not_ready, refuse_other_hosts
+from coterie_server.http.answers import (
+    GROUP_PATH,
+    as_json,
+    errors_as_json,
+    not_ready,
+    refuse_other_hosts,
+)
 from coterie_server.http.console import ConsolePages, add_console
 from coterie_server.http.elsewhere import Elsewhere
 from coterie_server.http.group_actions import OPERATIONS, GroupActions
@@ -73,16 +79,17 @@ def create_app(
             web.get("/v1/nodes", pages.nodes),
             web.get("/v1/groups", lists.groups),
             web.get("/v1/watch", lists.watch, allow_head=False),
-            web.get("/v1/groups/{group}", groups.group),
-            web.get("/v1/groups/{group}/watch", groups.watch, allow_head=False),
-            web.get("/v1/groups/{group}/offsets", groups.offsets),
-            web.get("/v1/groups/{group}/past", past.past),
-            web.get("/v1/groups/{group}/owners", owners.owners),
-            web.get("/v1/groups/{group}/owners/watch", owners.watch, allow_head=False),
-            web.post("/v1/groups/{group}/rebalance", actions.rebalance),
-            web.post("/v1/groups/{group}/members/remove", actions.remove),
-            web.post("/v1/groups/{group}/offsets/reset", actions.reset),
-            web.delete("/v1/groups/{group}", actions.delete),
+            web.get(GROUP_PATH, groups.group),
+            web.get(f"{GROUP_PATH}/watch", groups.watch, allow_head=False),
+            web.get(f"{GROUP_PATH}/offsets", groups.offsets),
+            web.get(f"{GROUP_PATH}/past", past.past),
+            web.get(f"{GROUP_PATH}/owners", owners.owners),
+            web.get(f"{GROUP_PATH}/owners/watch", owners.watch, allow_head=False),
+            web.post(f"{GROUP_PATH}/rebalance", actions.rebalance),
+            web.post(f"{GROUP_PATH}/members/remove", actions.remove),
+            web.post(f"{GROUP_PATH}/operations/{{operation}}", actions.order),
+            web.post(f"{GROUP_PATH}/offsets/reset", actions.reset),
+            web.delete(GROUP_PATH, actions.delete),
         ]
     )
     app.on_shutdown.extend((owners.close, groups.close, lists.close))

@@ -110,7 +110,7 @@ async def test_the_past_says_who_took_over(browser: Browser) -> None:
         ("2", "took_over"),
     ]
     kinds = {each["kind"] for each in past["spans"]}
-    assert kinds == {"gap", "overlap", "possible_overlap"}
+    assert kinds == {"gap", "overlap", "possible_overlap", "silence"}
 
 
 async def test_what_was_read_is_told(browser: Browser) -> None:
