@@ -41,7 +41,7 @@ def test_a_day_is_a_folder(by_day: SparkSession, tmp_path: Path) -> None:
     folders = sorted(each.name for each in path.iterdir() if each.is_dir())
     assert folders == ["day=1970-01-01", "day=1970-01-02", "day=1970-01-03"]
     with duckdb.connect() as database:
-        whole = database.read_parquet(f"{path}/**/*.parquet")
+        whole = database.read_parquet(f"{path}/**/*.parquet", hive_partitioning=True)
         assert len(whole.filter("day = DATE '1970-01-02'").fetchall()) == _GROUPS
 
 

@@ -97,7 +97,9 @@ def rows(pipeline: list[str], out: str) -> dict[str, Any]:
     """How many rows each table has that a command makes."""
     command = [coterie(), "pipeline", "run", *pipeline, "-o", out, "--json"]
     done = subprocess.run(command, check=True, env=environment(), stdout=subprocess.PIPE)
-    found: dict[str, Any] = json.loads(done.stdout)["rows"]
+    # With other jars in front of its own, Spark's launcher may say something before.
+    text = done.stdout.decode()
+    found: dict[str, Any] = json.loads(text[text.index("{") :])["rows"]
     return found
 
 

@@ -138,11 +138,12 @@ class OperationChecker:
         self, group: _Group, name: str, member: MemberPhase, given: frozenset[TopicPartition]
     ) -> Iterator[str]:
         told, had = group.told, group.had.get(name, frozenset())
+        unable = told.drained | self._lifted_drains  # some may still be drained after a crash
         for pair in given - had - _pairs(member.owned or {}):
-            if name in told.drained and _has_other(group, pair[0], told.drained):
+            if name in told.drained and _has_other(group, pair[0], unable):
                 yield f"{name} is drained, and is given {pair}"
             is_new = told.is_frozen and name in told.newcomers
-            if is_new and _has_other(group, pair[0], told.newcomers | told.drained):
+            if is_new and _has_other(group, pair[0], told.newcomers | unable):
                 yield f"{name} came while the group was frozen, and is given {pair}"
         if told.is_frozen and member.joined_after_ms is not None:
             claimed = _claimed_by_others(group, member)
