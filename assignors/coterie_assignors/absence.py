@@ -14,7 +14,13 @@ from coterie_assignors.base import Claim, Cluster, MemberInfo, Partitions
 from coterie_assignors.copies import Copies, Pair
 from coterie_protocol.consumer import flatten, group_by_topic
 
-__all__ = ["has_uneven_absent", "keep_for_absent", "kept_for_absent", "without_replaced", "without_reports"]
+__all__ = [
+    "has_uneven_absent",
+    "keep_for_absent",
+    "kept_for_absent",
+    "without_replaced",
+    "without_reports",
+]
 
 
 def keep_for_absent(

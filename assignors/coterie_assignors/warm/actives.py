@@ -83,9 +83,7 @@ class _Substitutes:
             return wanted
         acceptable = self._group.settings.acceptable_recovery_lag
         candidates = list(self._with_copies(pair))
-        ready = [
-            (*self._order(key[-1]), *key) for key in candidates if key[0] <= acceptable
-        ] + [
+        ready = [(*self._order(key[-1]), *key) for key in candidates if key[0] <= acceptable] + [
             (*self._order(member), acceptable, True, acceptable, self._loads[member], member)
             for member in self._stateless
             if self._is_short(member)
