@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from coterie_server.group import Refusal
 from coterie_server.group.owners import Ownerships, ownerships_of
+from coterie_server.http.answers import not_ready
 from coterie_server.http.group_view import GroupView
 from coterie_server.http.groups import finish
 from coterie_server.metrics import NodeSnapshot, count_groups
@@ -53,6 +54,16 @@ class NodeView:
         if self._node is None or self._why_not:
             return self._why_not
         return self._node.trouble or None
+
+    def require_open(self) -> None:
+        """Raise `Refusal` if the groups are not known."""
+        if not self.is_open:
+            raise not_ready(self._why_not)
+
+    def require_ready(self) -> None:
+        """Raise `Refusal` if the node does not serve."""
+        if reason := self.not_ready():
+            raise not_ready(reason)
 
     @property
     def node_id(self) -> int:
