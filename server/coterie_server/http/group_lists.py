@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from contextlib import AsyncExitStack
 from http import HTTPStatus
 from typing import TYPE_CHECKING, final
@@ -21,7 +20,7 @@ from coterie_server.http.groups import (
 )
 from coterie_server.http.list_watch import ListWatches
 from coterie_server.http.others import Answer, NodeSilentError
-from coterie_server.http.streams import ALIVE_S, Streams, event
+from coterie_server.http.streams import ALIVE_S, Streams
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -139,9 +138,7 @@ class GroupLists:
             ]
             watch = self._watches.join()
             stack.callback(self._watches.leave, watch)
-            response = await self._streams.begin(request)
-            now = json.dumps({"now_ms": self._node.date_ms()}).encode()
-            await response.write(event("begin", now))
+            response = await self._streams.begin_dated(request)
             telling = _Telling(self._streams, watch, query, response)
             ends = [asyncio.ensure_future(telling.pass_on(each)) for each in upstreams]
             ends.append(asyncio.ensure_future(telling.own()))

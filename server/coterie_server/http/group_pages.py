@@ -13,7 +13,8 @@ from coterie_protocol.journal import CAUSES
 from coterie_server.group import no_group
 from coterie_server.history import Beginning, HistoryLimit, RebalanceRecord
 from coterie_server.http.answers import json_body
-from coterie_server.http.group_watch import GroupViewWatches
+from coterie_server.http.following import Followings
+from coterie_server.http.group_watch import GroupViewWatch, tell_views
 from coterie_server.http.groups import group_in_full, offsets_in_full
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class GroupPages:
         self._backfill = backfill
         self._history = backfill.history
         self._one_at_a_time = one_at_a_time
-        self._watches = GroupViewWatches(node, self._in_full)
+        self._watches = Followings(lambda name: GroupViewWatch(node, name, self._in_full))
 
     async def close(self, _app: web.Application) -> None:
         """End all watches, so that their clients turn to other nodes."""
@@ -116,7 +117,13 @@ class GroupPages:
         return await self._elsewhere.stream(request, self._streams, self._tell)
 
     async def _tell(self, request: web.Request, group_id: str) -> web.StreamResponse:
-        return await self._watches.tell(request, group_id, self._streams)
+        watch = await self._watches.join(group_id)
+        try:
+            response = await self._streams.begin_dated(request)
+            await tell_views(watch, self._streams, response)
+            return response
+        finally:
+            self._watches.leave(group_id, watch)
 
 
 def rebalance_json(rebalance: RebalanceRecord) -> dict[str, Any]:

@@ -88,6 +88,12 @@ class NodeView:
             return None
         return f"The group {group_id!r} can't be told of just now; ask again."
 
+    def why_gone(self, group_id: str) -> str:
+        """Why a group can't be followed here any more; empty if it can."""
+        if self.elsewhere(group_id) is not None:
+            return "Another node has the group now."
+        return self.not_shown(group_id) or ""
+
     def shard_of(self, group_id: str) -> int:
         """The number of a group's shard."""
         return self._node.group_shard(group_id).shard if self._node else -1

@@ -13,7 +13,7 @@ from coterie_server.group import Refusal, no_group
 from coterie_server.group.owners import Ownership, Ownerships, OwnerState
 from coterie_server.http.answers import bad_request, json_body
 from coterie_server.http.elsewhere import Elsewhere
-from coterie_server.http.owner_watch import GroupWatch, OwnerWatches
+from coterie_server.http.owner_watch import GroupWatch, owner_watches
 from coterie_server.http.ownership_json import head_of, pieces_of
 from coterie_server.http.streams import ALIVE_S, Streams
 
@@ -83,11 +83,11 @@ class OwnerPages:
         self._elsewhere = elsewhere
         self._streams = streams
         self._one_at_a_time = one_at_a_time
-        self._watches = OwnerWatches(node)
+        self._watches = owner_watches(node)
 
     async def close(self, _app: web.Application) -> None:
         """End all watches, so that their clients turn to other nodes."""
-        await self._watches.close()
+        self._watches.close()
 
     async def owners(self, request: web.Request) -> web.StreamResponse:
         """Say who owns what, or who owns one partition."""
