@@ -18,7 +18,7 @@ from coterie_server.address import Address
 from coterie_server.archive.ends import GroupEnd, MemberEnd
 from coterie_server.archive.journals import Journals
 from coterie_server.group import no_group
-from coterie_server.history import HistoryLimit
+from coterie_server.history import HistoryLimit, rebalance_json
 from coterie_server.http.access import AllowedHosts
 from coterie_server.http.answers import (
     GROUP_PATH,
@@ -29,7 +29,6 @@ from coterie_server.http.answers import (
     refuse_other_hosts,
 )
 from coterie_server.http.console import ConsoleFacts, add_console
-from coterie_server.http.group_pages import rebalance_json
 from coterie_server.http.groups import GroupSummary, PageQuery, write_place
 from coterie_server.http.past import TOO_LONG, asked_time
 from coterie_server.http.server import HttpServer

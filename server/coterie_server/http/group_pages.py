@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Final, final
 
 from aiohttp import web
 
-from coterie_protocol.journal import CAUSES
 from coterie_server.group import no_group
-from coterie_server.history import Beginning, HistoryLimit, RebalanceRecord
+from coterie_server.history import Beginning, HistoryLimit, rebalance_json
 from coterie_server.http.answers import json_body
 from coterie_server.http.following import Followings
 from coterie_server.http.group_watch import GroupViewWatch, tell_views
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
     from coterie_server.http.node_view import NodeView
     from coterie_server.http.streams import Streams
 
-__all__ = ["GroupPages", "rebalance_json"]
+__all__ = ["GroupPages"]
 
 
 @final
@@ -124,23 +122,6 @@ class GroupPages:
             return response
         finally:
             self._watches.leave(group_id, watch)
-
-
-def rebalance_json(rebalance: RebalanceRecord) -> dict[str, Any]:
-    """A rebalance as JSON."""
-    values = dataclasses.asdict(rebalance)
-    for late in values["late"]:
-        late["host"] = late["host"].lstrip("/")
-    stopped_ms, silent_ms = (values.pop(f"{name}_partition_ms") for name in ("stopped", "silent"))
-    del values["group"]
-    return values | {
-        "because": CAUSES.get(rebalance.cause, rebalance.cause),
-        "prepare_ms": rebalance.prepare_ms,
-        "complete_ms": rebalance.complete_ms,
-        "total_ms": rebalance.total_ms,
-        "stopped_partition_seconds": None if stopped_ms is None else stopped_ms / 1000,
-        "silent_partition_seconds": None if silent_ms is None else silent_ms / 1000,
-    }
 
 
 #: Why no earlier rebalances are shown.
