@@ -260,18 +260,20 @@ def _unchanged(since_ms: int, present: Present) -> Period:
 def _rebalance(row: Row, waiting: CountedNames | None) -> Row:
     """A row of the table of rebalances, as other pages show a rebalance."""
     late = row["late"][:LATE_MAX]
+    values: Row = {
+        **{name: row[name] for name in _SAME},
+        **{name: row[name] or "" for name in ("cause", "from_state", "protocol", "leader")},
+        **{name: row[name] or 0 for name in ("members", "moved", "revoked")},
+        **{name: CountedNames.of(tuple(row[name] or ())) for name in _COUNTED},
+    }
     record = RebalanceRecord(
         group=row["group"],
         outcome=RebalanceOutcome(row["outcome"]),
-        cause=row["cause"] or "",
         detail=(row["detail"] or "")[:DETAIL_CHARACTERS],
-        **{name: row[name] for name in _SAME},
-        **{name: row[name] or "" for name in ("from_state", "protocol", "leader")},
-        **{name: row[name] or 0 for name in ("members", "moved", "revoked")},
-        **{name: CountedNames.of(tuple(row[name] or ())) for name in _COUNTED},
         late=tuple(LateMember(**each) for each in late),
         needs_rejoin=bool(row["needs_rejoin"]),
         waiting_moves=waiting or CountedNames(),
+        **values,
     )
     return rebalance_json(record)
 
