@@ -54,15 +54,19 @@ class JavaAssignors:
 
     def put(self, question: Mapping[str, Any]) -> bool:
         """Put a question as the program reads it, and warm up."""
-        said = self._say(question)
+        said = self.say(question)
         return said is not None and self.seconds(_WARM_UP_MS) is not None
 
-    def seconds(self, turn_ms: float) -> float | None:
-        """The seconds that one answer to the last question takes; None if it took too long."""
-        said = self._say({"time": turn_ms})
+    def seconds(self, turn_ms: float, **options: bool) -> float | None:
+        """The seconds that one answer to the last question takes; None if it took too long.
+
+        Which options there are, is up to the program.
+        """
+        said = self.say({"time": turn_ms, **options})
         return None if said is None else max(int(said), 1) / 1e9
 
-    def _say(self, what: Mapping[str, Any]) -> str | None:
+    def say(self, what: Mapping[str, Any]) -> str | None:
+        """Tell the program something; return what it says, or None if that took too long."""
         process = self._process or self._start()
         assert process.stdin is not None
         assert process.stdout is not None
