@@ -34,6 +34,7 @@ Where to read on
   own.
 - `weights`: the settings by which the sticky assignors balance loads instead of numbers.
 - `operations`: what administrators have ordered, around any assignor.
+- `plan`: what a leader keeps to until it is done, so that a group comes to rest.
 - `presence`: balances without the members that are away, for assignors that call it.
 - `outlook`: what a leader knows of the members some time after it has decided.
 - `ownership`: resolves contradicting claims; used by `leader` and `sticky`.
@@ -53,6 +54,7 @@ from coterie_assignors.base import (
 )
 from coterie_assignors.leader import Adjustment, InvalidAssignmentError, adjust, lead
 from coterie_assignors.operations import Operations
+from coterie_assignors.plan import Plan
 from coterie_assignors.presence import among_present
 from coterie_assignors.range import RangeAssignor
 from coterie_assignors.roundrobin import RoundRobinAssignor
@@ -76,6 +78,7 @@ __all__ = [
     "MemberInfo",
     "Operations",
     "Partitions",
+    "Plan",
     "RangeAssignor",
     "RebalanceProtocol",
     "RoundRobinAssignor",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import ClassVar, Final
@@ -149,6 +149,14 @@ class Assignor(ABC):
         join), `generation` the one in which they were assigned.
         """
         return None
+
+    def told(self, member: MemberInfo) -> Hashable:
+        """Return what the answer depends on of what a member told with `subscription_user_data`.
+
+        What it owned is not for here.  While partitions are on their way to where they belong,
+        `assign` is asked again only if the members or their partitions are others, or if this is.
+        """
+        return member.user_data
 
     def on_assignment(  # noqa: B027  # most have nothing to remember
         self, assignment: Partitions, generation: int, user_data: bytes | None = None
