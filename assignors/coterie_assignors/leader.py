@@ -97,9 +97,7 @@ def lead(
     if operations is None or not operations.is_frozen:
         members = without_replaced(members, settings.acceptable_recovery_lag)
     ask_warm = partial(assignor.assign_warm, cluster, settings=settings)
-    target, kept = _target(
-        assignor, ask_warm, members, claims, cluster, settings, operations, plan
-    )
+    target, kept = _target(assignor, ask_warm, members, claims, cluster, settings, operations, plan)
     refined = refine(target, members, claims, settings)
     if operations is not None and operations.is_frozen:
         refined = _frozen(refined, target)

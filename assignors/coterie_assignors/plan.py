@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from coterie_assignors.base import Assignor, Cluster, MemberInfo, Partitions
-from coterie_assignors.copies import Pair
 from coterie_assignors.state import STALLED, WarmSettings
 from coterie_protocol.consumer import flatten
 
@@ -37,9 +36,7 @@ class Plan:
     settings: WarmSettings | None
     #: What was known of each member, but for what changes on the way.
     members: Mapping[str, Hashable]
-    #: What each member could not work on when it was made.
-    refused: Mapping[str, frozenset[Pair]]
-    #: The copies that did not get on.
+    #: The copies that did not get on when it was made.
     stalled: frozenset[_Copy]
     #: The partitions of each member.
     shares: Mapping[str, Partitions]
@@ -65,19 +62,10 @@ def planned(
         former is not None
         and former.assignor is assignor
         and (former.cluster, former.settings, former.members) == (cluster, settings, known)
-        and all(flatten(each.refused) <= former.refused[name] for name, each in members.items())
         and not _needed(former.shares, members, stalled - former.stalled)
     ):
         return former
-    return Plan(
-        assignor,
-        cluster,
-        settings,
-        known,
-        refused={name: flatten(member.refused) for name, member in members.items()},
-        stalled=stalled,
-        shares=ask(members),
-    )
+    return Plan(assignor, cluster, settings, known, stalled, ask(members))
 
 
 def _lasting(assignor: Assignor, member: MemberInfo) -> Hashable:
@@ -89,6 +77,7 @@ def _lasting(assignor: Assignor, member: MemberInfo) -> Hashable:
         frozenset(member.topics),
         member.instance_id,
         member.rack,
+        member.refused,
         assignor.told(member),
         None if member.warm is None else (True, member.warm.process),
         member.is_away,
