@@ -34,10 +34,7 @@ class Plan:
     assignor: Assignor
     cluster: Cluster
     settings: WarmSettings | None
-    #: What was known of each member, but for what changes on the way.
-    members: Mapping[str, Hashable]
-    #: The copies that did not get on when it was made.
-    stalled: frozenset[_Copy]
+    members: Mapping[str, MemberInfo]
     #: The partitions of each member.
     shares: Mapping[str, Partitions]
 
@@ -54,18 +51,26 @@ def planned(
 
     It stands until the members or partitions are others, or a copy that it needs gets stuck.
     """
-    # Callers may change theirs as topics grow.
-    cluster = Cluster(dict(cluster.topics), {t: tuple(each) for t, each in cluster.racks.items()})
-    known = {name: _lasting(assignor, member) for name, member in members.items()}
-    stalled = _stalled(members)
     if (
         former is not None
         and former.assignor is assignor
-        and (former.cluster, former.settings, former.members) == (cluster, settings, known)
-        and not _needed(former.shares, members, stalled - former.stalled)
+        and (former.cluster, former.settings) == (cluster, settings)
+        and _same(former.members, members, assignor)
+        and not _needed(former.shares, members, _stalled(members) - _stalled(former.members))
     ):
         return former
-    return Plan(assignor, cluster, settings, known, stalled, ask(members))
+    # Callers may change theirs as topics grow and members come.
+    cluster = Cluster(dict(cluster.topics), dict(cluster.racks))
+    return Plan(assignor, cluster, settings, dict(members), ask(members))
+
+
+def _same(
+    former: Mapping[str, MemberInfo], members: Mapping[str, MemberInfo], assignor: Assignor
+) -> bool:
+    return former.keys() == members.keys() and all(
+        _lasting(assignor, former[name]) == _lasting(assignor, member)
+        for name, member in members.items()
+    )
 
 
 def _lasting(assignor: Assignor, member: MemberInfo) -> Hashable:
