@@ -8,7 +8,7 @@ The group elects a leader, and the leader's client calls `lead` with an assignor
 (subscription, owned partitions, rack, user data).  `lead`
 
 1. calls `Assignor.assign`, which returns the partitions of each member, regardless of who owns
-   them now;
+   them now; unless partitions are still on their way to where it last said (`plan`);
 2. checks that answer: every member is in it, no partition twice, none without a subscription;
 3. reassigns partitions that their member refused because it could not work on them;
 4. carries out what administrators have ordered: drains, pins, freezes (`operations`);

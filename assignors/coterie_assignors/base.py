@@ -151,10 +151,11 @@ class Assignor(ABC):
         return None
 
     def told(self, member: MemberInfo) -> Hashable:
-        """Return what the answer depends on of what a member told with `subscription_user_data`.
+        """Return the part of a member's user data that makes a difference to the answer.
 
-        What it owned is not for here.  While partitions are on their way to where they belong,
-        `assign` is asked again only if the members or their partitions are others, or if this is.
+        While partitions are on their way to where `assign` wants them, it is asked again only if
+        the members or partitions have changed, or this.  What changes with each rebalance, such as
+        the generation or what a member owns, should be left out.
         """
         return member.user_data
 

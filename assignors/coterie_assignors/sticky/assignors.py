@@ -79,7 +79,7 @@ class _BalancedAssignor(Assignor):
         return imbalance(cluster, members, claims, self.weights)
 
     def told(self, member: MemberInfo) -> Hashable:
-        """Return nothing: members tell what they owned, and loads, which may wait."""
+        """Return nothing: members tell what they owned, and loads, which count in the next plan."""
         del member
         return None
 
