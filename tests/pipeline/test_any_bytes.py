@@ -11,7 +11,7 @@ from typing import Any
 
 import duckdb
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
@@ -29,6 +29,7 @@ from coterie_protocol.journal import (
 )
 from coterie_protocol.journal_text import segment_name
 from tests.support.journals import simulated
+from tests.support.profiles import examples
 
 COMMIT_LINE = write_line(
     Line(5, "n", 7, OffsetsCommitted(group="g", member="m", generation=1, offsets={"t": {"0": 5}}))
@@ -80,7 +81,7 @@ def test_any_bytes_are_a_line_or_refused_with_a_reason(data: bytes) -> None:
         assert read_line(data).seq >= 0
 
 
-@settings(max_examples=500)
+@examples(125)
 @given(data=mutated() | st.from_regex(COMMIT).map(str.encode))
 @example(COMMIT_LINE.encode())
 def test_what_looks_like_a_commit_is_one(data: bytes) -> None:

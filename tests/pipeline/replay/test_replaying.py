@@ -8,11 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from coterie_pipeline.tables import FAULTS, OWNERSHIP, REBALANCES, SESSIONS
 from coterie_protocol.replay import GroupLines, Source, replay_group, spool
 from tests.pipeline.replay.strategies import lines_of_a_group
+from tests.support.profiles import examples
 
 _TYPES = {
     "STRING": pa.string(),
@@ -35,7 +36,7 @@ def rows_of(lines: list[Source]) -> list[tuple[str, dict[str, Any]]]:
     return list(replay_group("g", GroupLines(lines), {"a": [10_000, 20_000]}))
 
 
-@settings(max_examples=300, deadline=None)
+@examples(75)
 @given(lines=lines_of_a_group())
 def test_any_lines_give_rows_that_can_be_stored(lines: list[Source]) -> None:
     for name, row in rows_of(lines):
@@ -45,7 +46,7 @@ def test_any_lines_give_rows_that_can_be_stored(lines: list[Source]) -> None:
         assert row.get("to_ms", 0) >= row.get("from_ms", 0)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(20)
 @given(lines=lines_of_a_group())
 def test_what_does_not_fit_into_memory_changes_nothing(lines: list[Source]) -> None:
     expected = rows_of(lines)
