@@ -62,7 +62,7 @@ def running_spark(
     `inputs` are all that is to be read, if that is known.
     """
     from coterie_pipeline.java import NoJavaError
-    from coterie_pipeline.session import is_little, spark_session
+    from coterie_pipeline.session import BRIEF_BYTES, holds_at_most, spark_session
     from coterie_protocol.extras import needs_extra
 
     with needs_extra("pipeline", "coterie_pipeline"):
@@ -75,7 +75,7 @@ def running_spark(
             engine.master,
             settings,
             memory=engine.memory,
-            is_brief=inputs is not None and is_little(inputs),
+            is_brief=inputs is not None and holds_at_most(inputs, BRIEF_BYTES),
         )
     except NoJavaError as error:
         fail(str(error), MISUSED)

@@ -18,10 +18,9 @@ with needs_extra("pipeline", "coterie_pipeline"):
     from pyspark.sql import functions as F
 
 from coterie_pipeline.files import list_files
-from coterie_pipeline.session import LITTLE_BYTES, is_local, quick_session
-from coterie_pipeline.steps import parse
+from coterie_pipeline.session import LITTLE_BYTES, is_local, is_quick, quick_session
 from coterie_pipeline.steps.commits import ENDS
-from coterie_pipeline.steps.parsing import DAMAGED, UNREAD
+from coterie_pipeline.steps.parsing import DAMAGED, UNREAD, Parsed, parse, parse_in_turn
 from coterie_pipeline.warehouse import Moment, Warehouse
 
 __all__ = ["NoJournalsError", "Reading", "RunResult", "read_ends", "read_new", "run"]
@@ -146,7 +145,11 @@ def _add(
     has_packed = any(_is_packed(path) for path in segments)
     try:
         with _without_traces(spark) if has_packed else contextlib.nullcontext():
-            warehouse.add(piece, parse(_lines(spark, segments)))
+            raw = _lines(spark, segments)
+            if is_quick(spark):
+                warehouse.add_parsed(piece, parse(raw))
+            else:
+                warehouse.add_in_turn(piece, parse_in_turn(raw))
             return ()
     except _FAILURES:
         with _without_traces(spark):
@@ -157,8 +160,10 @@ def _add(
     lines = _lines(spark, list(damaged), ignoreCorruptFiles="true")
     if whole:
         lines = lines.unionByName(_lines(spark, whole))
-    bronze = parse(lines).unionByName(_damaged(spark, damaged), allowMissingColumns=True)
-    warehouse.add(piece, bronze)
+    parsed = parse(lines)
+    rest = _damaged(spark, damaged)
+    others = parsed.others.unionByName(rest, allowMissingColumns=True)
+    warehouse.add_parsed(piece, Parsed(parsed.commits, others))
     return tuple(map(_shown, damaged))
 
 

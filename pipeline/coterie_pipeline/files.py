@@ -108,6 +108,17 @@ class Files:
         options[0] = overwrite
         context.rename(fresh, self._path(name), options)
 
+    def size(self, folder: str) -> int:
+        """How many bytes there are in a folder and beneath it."""
+        system, path = self._system(folder), self._path(folder)
+        return int(system.getContentSummary(path).getLength()) if system.exists(path) else 0
+
+    def replace(self, name: str, place: str) -> None:
+        """Put a folder in the place of another one, if there is one."""
+        self.delete(place)
+        if self._system(name).exists(self._path(name)):
+            self._system(name).rename(self._path(name), self._path(place))
+
     def delete(self, name: str) -> None:
         """Delete a file or a folder, if it is there."""
         self._system(name).delete(self._path(name), True)  # noqa: FBT003

@@ -13,7 +13,7 @@ finds some of them new and some of them old.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,12 +24,12 @@ from pyspark.sql.types import StringType, StructType
 from coterie_pipeline.files import Files
 from coterie_pipeline.session import is_local, quick_session
 from coterie_pipeline.steps import make_tables
-from coterie_pipeline.steps.commits import ENDS
-from coterie_pipeline.steps.parsing import lines_schema
+from coterie_pipeline.steps.parsing import Parsed, lines_schema
 from coterie_pipeline.tables import TABLES
 
 __all__ = [
     "BRONZE",
+    "LAYOUT",
     "Moment",
     "NoTablesError",
     "Warehouse",
@@ -39,15 +39,15 @@ __all__ = [
 
 
 #: The version of the layout; another one's directories are refused.
-LAYOUT: Final = 1
+LAYOUT: Final = 2
 
 BRONZE: Final = "events"
 
 #: How many moments are kept, so that readers can finish.
 _KEPT: Final = 2
 
-#: With fewer lines, generating code takes longer than it saves.
-_LITTLE: Final = 200_000
+#: With fewer bytes of lines as they are stored, generating code takes longer than it saves.
+_LITTLE_BYTES: Final = 8_000_000
 
 _NAMES: Final = frozenset(table.name for table in TABLES)
 
@@ -114,12 +114,25 @@ class Warehouse:
         """Store what was read so far."""
         self.files.write_json(_STATE, state)
 
-    def add(self, piece: str, bronze: DataFrame) -> None:
+    def add_parsed(self, piece: str, parsed: Parsed) -> None:
+        """Write a piece of lines that were just parsed."""
+        self.add(piece, parsed.others, parsed.commits)
+
+    def add(self, piece: str, *bronze: DataFrame) -> None:
         """Write a piece; one of the same name is replaced."""
-        path = self.files.path(f"{BRONZE}/piece={piece}")
-        bronze.drop("piece").write.mode("overwrite").option(
-            "partitionOverwriteMode", "static"
-        ).partitionBy("part").parquet(path)
+        self.add_in_turn(piece, bronze)
+
+    def add_in_turn(self, piece: str, bronze: Iterable[DataFrame]) -> None:
+        """Write a piece of frames, asking for each one when those before it are written.
+
+        It is written aside, where no reader looks, and put in place in one step.
+        """
+        aside = f"{BRONZE}/_{piece}"
+        self.files.delete(aside)
+        for rows in bronze:
+            lines = rows.drop("piece").write.mode("append").partitionBy("part")
+            lines.parquet(self.files.path(aside))
+        self.files.replace(aside, f"{BRONZE}/piece={piece}")
 
     def bronze(self, parts: tuple[str, ...] | None = None) -> DataFrame:
         """The lines that were read, each file as of its last reading; all parts or only some."""
@@ -143,7 +156,7 @@ class Warehouse:
     def fitting(self) -> Warehouse:
         """The same directory, by a session that suits the amount of data."""
         # On a cluster, its settings decide.
-        is_little = is_local(self._spark) and self.bronze().count() < _LITTLE
+        is_little = is_local(self._spark) and self.files.size(BRONZE) < _LITTLE_BYTES
         return self.quick() if is_little else self
 
     def refresh(
@@ -173,8 +186,6 @@ class Warehouse:
             counted.write.mode("overwrite").parquet(path)
             return self._spark.read.schema(rows.schema).parquet(path)
 
-        if ends is None:
-            ends = self._spark.createDataFrame([], ENDS)
         try:
             make_tables(self.bronze(), ends, materialize)
         finally:

@@ -178,7 +178,7 @@ def test_directory_of_another_runner_is_refused(place: Place) -> None:
 
 
 def test_directory_of_another_layout_is_refused(place: Place) -> None:
-    Warehouse(place.spark, place.out).note({"layout": 2, "runner": "run"})
+    Warehouse(place.spark, place.out).note({"layout": warehouse.LAYOUT + 1, "runner": "run"})
     place.write(1, 1)
     with pytest.raises(WrongLayoutError, match="made by another version of Coterie"):
         place.read()

@@ -8,21 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 
+from coterie_pipeline.advice.journals import about_nodes, about_unread
+from coterie_pipeline.schema import struct_of
 from coterie_pipeline.session import is_quick
-from coterie_pipeline.steps.advice import advice
-from coterie_pipeline.steps.commits import commits
-from coterie_pipeline.steps.health import health
+from coterie_pipeline.steps.arrow import frame_of
+from coterie_pipeline.steps.commits import with_lag
+from coterie_pipeline.steps.groups import outputs
 from coterie_pipeline.steps.lines import each_once
 from coterie_pipeline.steps.nodes import Facts, facts, nodes, unread
-from coterie_pipeline.steps.parsing import COMMITS, parse
-from coterie_pipeline.steps.replaying import OUTPUTS, output, replayed
+from coterie_pipeline.steps.parsing import parse
 from coterie_pipeline.steps.survey import Segment, survey
-from coterie_pipeline.tables import FAULTS, OWNERSHIP, REBALANCES, SESSIONS, TABLES
+from coterie_pipeline.tables import ADVICE, COMMITS, NODES, TABLES, Table
+from coterie_pipeline.tables import UNREAD as UNREAD_LINES
 
 __all__ = ["REPLAY", "Materialize", "checkpoint", "make_tables", "parse"]
 
@@ -40,7 +44,7 @@ def checkpoint(_name: str, rows: DataFrame) -> DataFrame:
 
 def make_tables(
     bronze: DataFrame,
-    ends: DataFrame,
+    ends: DataFrame | None = None,
     materialize: Materialize = checkpoint,
     names: Iterable[str] | None = None,
 ) -> dict[str, DataFrame]:
@@ -48,96 +52,79 @@ def make_tables(
 
     `ends` has the known ends of partitions; see `commits.ENDS`.
     """
-    making = _Making(bronze, ends, materialize)
+    making = _Making(bronze, materialize)
+    found: Mapping[str, Callable[[], DataFrame]] = {
+        NODES.name: lambda: making.local(NODES, making.nodes),
+        UNREAD_LINES.name: lambda: unread(bronze),
+        ADVICE.name: making.advice,
+        COMMITS.name: lambda: _with_lag(making.output(COMMITS.name), ends),
+    }
     wanted = [table.name for table in TABLES] if names is None else list(names)
-    return {name: making.table(name) for name in wanted}
+    return {
+        name: materialize(name, found[name]() if name in found else making.output(name))
+        for name in wanted
+    }
+
+
+def _with_lag(commits: DataFrame, ends: DataFrame | None) -> DataFrame:
+    return commits if ends is None else with_lag(commits, _coalesced(ends))
 
 
 class _Making:
-    """Tables in the making, each of which is made once, when it is needed."""
+    """What tables are made of, each found once, when it is needed."""
 
-    def __init__(self, bronze: DataFrame, ends: DataFrame, materialize: Materialize) -> None:
-        self._bronze = bronze
-        self._ends = _coalesced(ends)
+    def __init__(self, bronze: DataFrame, materialize: Materialize) -> None:
+        self._bronze = _coalesced(bronze)
         self._materialize = materialize
-        self._made: dict[str, DataFrame] = {}
-
-    def table(self, name: str) -> DataFrame:
-        """A table."""
-        if name not in self._made:
-            rows = _STEPS[name](self)
-            self._made[name] = _coalesced(self._materialize(name, rows))
-        return self._made[name]
 
     def output(self, name: str) -> DataFrame:
-        """What replaying tells, of one kind."""
-        return output(self.table(REPLAY), name)
+        """What the pass over the groups gives, of one kind."""
+        found = self._outputs
+        if isinstance(found, DataFrame):
+            return found.where(F.col(name).isNotNull()).select(f"{name}.*")
+        return found[name]
+
+    def local(self, table: Table, rows: Iterable[Mapping[str, Any]]) -> DataFrame:
+        """A few rows."""
+        schema = struct_of(table.ddl)
+        found = pa.Table.from_pylist(list(rows), schema=to_arrow_schema(schema))
+        return frame_of(self._bronze.sparkSession, found, schema)
+
+    def advice(self) -> DataFrame:
+        """About groups, and about the journals."""
+        rows = (*about_nodes(self.nodes), *about_unread(self._facts.unread))
+        return self.output(ADVICE.name).unionByName(self.local(ADVICE, rows))
 
     @cached_property
-    def segments(self) -> list[Segment]:
+    def nodes(self) -> list[dict[str, Any]]:
+        """The rows of the table."""
+        behind_ms: dict[str, int] = {}
+        for row in self.output("clocks").collect():
+            behind_ms[row.node] = max(behind_ms.get(row.node, 0), row.behind_ms)
+        return nodes(self._segments, self._facts, behind_ms)
+
+    @cached_property
+    def _segments(self) -> list[Segment]:
         """The files that were read."""
         return survey(self._bronze)
 
     @cached_property
-    def once(self) -> DataFrame:
+    def _once(self) -> DataFrame:
         """The lines that count."""
-        return each_once(_coalesced(self._bronze), self.segments)
+        return each_once(self._bronze, self._segments)
 
     @cached_property
-    def facts(self) -> Facts:
+    def _facts(self) -> Facts:
         """What some lines say of nodes and topics."""
-        return facts(_coalesced(self._bronze), self.once, self.segments)
+        return facts(self._bronze, self._once, self._segments)
 
-    @property
-    def bronze(self) -> DataFrame:
-        """All lines."""
-        return self._bronze
-
-    @property
-    def ends(self) -> DataFrame:
-        """Known ends of partitions."""
-        return self._ends
+    @cached_property
+    def _outputs(self) -> DataFrame | Mapping[str, DataFrame]:
+        """All that the pass over the groups gives."""
+        found = outputs(self._once, self._facts.deleted_ms)
+        return self._materialize(REPLAY, found) if isinstance(found, DataFrame) else found
 
 
 def _coalesced(rows: DataFrame) -> DataFrame:
     """All rows in one partition if any shuffle would do the same, so that no step shuffles."""
     return rows.coalesce(1) if is_quick(rows.sparkSession) else rows
-
-
-def _health(it: _Making) -> DataFrame:
-    return health(
-        it.output(REBALANCES.name),  # with the groups' horizons
-        it.output(OWNERSHIP.name),
-        it.output(FAULTS.name),
-        it.output(SESSIONS.name),
-        it.table("commits"),
-    )
-
-
-def _advice(it: _Making) -> DataFrame:
-    return advice(
-        it.table("nodes"),
-        it.table("unread"),
-        it.output(REBALANCES.name),
-        it.output(FAULTS.name),
-        it.output(SESSIONS.name),
-        it.table("commits"),
-        it.output("refusals"),
-    )
-
-
-def _replayed(name: str) -> Callable[[_Making], DataFrame]:
-    return lambda it: it.output(name).select(
-        *next(table.names for table in TABLES if table.name == name)
-    )
-
-
-_STEPS: Final[Mapping[str, Callable[[_Making], DataFrame]]] = {
-    REPLAY: lambda it: replayed(it.once, it.facts.deleted_ms),
-    "nodes": lambda it: nodes(it.segments, it.facts, it.output("clocks")),
-    "unread": lambda it: unread(it.bronze),
-    **{table.name: _replayed(table.name) for table in TABLES if table.name in OUTPUTS},
-    "commits": lambda it: commits(it.once.where(F.col("part") == COMMITS), it.ends),
-    "group_health": _health,
-    "advice": _advice,
-}

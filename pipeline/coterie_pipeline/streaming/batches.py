@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from coterie_pipeline.files import Files
 from coterie_pipeline.session import quick_session
-from coterie_pipeline.steps.parsing import CONTROL, parse
+from coterie_pipeline.steps.parsing import CONTROL, Parsed, parse
 from coterie_pipeline.streaming.alerts import ALERTS, Storm, alerts
 from coterie_pipeline.streaming.pieces import Pieces, piece_name
 
@@ -108,18 +108,20 @@ class Batches:
 
     def _take(self, raw: DataFrame, piece: str) -> None:
         raw = raw.persist()  # parsing reads it twice
-        seen = Observation()
+        seen, counted = Observation(), Observation()
         is_about_group = (F.col("part") == CONTROL) & (F.col("group") != "")
-        bronze = raw.transform(parse).observe(
+        parsed = parse(raw)
+        others = parsed.others.observe(
             seen,
             F.count(F.lit(1)).alias("lines"),
             F.collect_set(F.when(is_about_group, F.col("group"))).alias("groups"),
         )
+        commits = parsed.commits.observe(counted, F.count(F.lit(1)).alias("lines"))
         try:
-            self._pieces.add(piece, bronze)
+            self._pieces.add_parsed(piece, Parsed(commits, others))
         finally:
             raw.unpersist()
-        self.lines += seen.get["lines"]
+        self.lines += seen.get["lines"] + counted.get["lines"]
         groups = seen.get["groups"]
         if groups:
             self._alert(groups, piece)

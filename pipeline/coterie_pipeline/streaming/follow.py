@@ -228,7 +228,7 @@ class _Tables:
         context.setLocalProperty(_POOL, "tables")
         try:
             with self._warehouse.lock:
-                self._warehouse.add(_TAILS, self._tails().transform(parse))
+                self._warehouse.add_parsed(_TAILS, parse(self._tails()))
             self._warehouse.merge()
             self._warehouse.refresh()
         finally:
