@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -118,6 +120,20 @@ class Files:
         self.delete(place)
         if self._system(name).exists(self._path(name)):
             self._system(name).rename(self._path(name), self._path(place))
+
+    def link(self, name: str, place: str) -> None:
+        """Have a file at another place as well, which costs no copy where that is possible."""
+        system = self._system(name)
+        if system.getScheme() != "file":
+            util = self._jvm.org.apache.hadoop.fs.FileUtil
+            paths = system, self._path(name), system, self._path(place)
+            util.copy(*paths, False, self._configuration)  # noqa: FBT003
+            return
+        old, new = (Path(self._path(each).toUri().getPath()) for each in (name, place))
+        try:
+            new.hardlink_to(old)
+        except OSError:  # not every file system has these
+            shutil.copy2(old, new)
 
     def delete(self, name: str) -> None:
         """Delete a file or a folder, if it is there."""

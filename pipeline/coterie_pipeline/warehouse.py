@@ -23,13 +23,15 @@ from pyspark.sql.types import StringType, StructType
 
 from coterie_pipeline.files import Files
 from coterie_pipeline.session import is_local, quick_session
-from coterie_pipeline.steps import make_tables
+from coterie_pipeline.steps import REPLAY, Materialize, make_tables
 from coterie_pipeline.steps.parsing import Parsed, lines_schema
 from coterie_pipeline.tables import TABLES
 
 __all__ = [
+    "ASIDE",
     "BRONZE",
     "LAYOUT",
+    "MAKING",
     "Moment",
     "NoTablesError",
     "Warehouse",
@@ -42,6 +44,12 @@ __all__ = [
 LAYOUT: Final = 2
 
 BRONZE: Final = "events"
+
+#: What begins the names of pieces that are being written: Spark reads no such folders.
+ASIDE: Final = "_"
+
+#: The stage in which it is found out what there is to store.
+MAKING: Final = "replaying groups"
 
 #: How many moments are kept, so that readers can finish.
 _KEPT: Final = 2
@@ -74,6 +82,8 @@ class Moment:
 
     number: int
     rows: Mapping[str, int]
+    #: How many groups were made again; None if all were.
+    groups: int | None = None
 
 
 class Warehouse:
@@ -127,7 +137,7 @@ class Warehouse:
 
         It is written aside, where no reader looks, and put in place in one step.
         """
-        aside = f"{BRONZE}/_{piece}"
+        aside = f"{BRONZE}/{ASIDE}{piece}"
         self.files.delete(aside)
         for rows in bronze:
             lines = rows.drop("piece").write.mode("append").partitionBy("part")
@@ -168,33 +178,50 @@ class Warehouse:
         return self.fitting()._make(ends, on_stage)
 
     def _make(self, ends: DataFrame | None, on_stage: Callable[[str], None]) -> Moment:
-        former = self.latest()
-        number = 1 if former is None else former.number + 1
+        former = self.files.read_json(_LATEST)
+        number = 1 if former is None else former["number"] + 1
         folder = f"tables/{number:06}"
+        on_stage(MAKING)
         self.files.delete(folder)  # what a killed run left
-        counts: dict[str, Observation] = {}
         kept: list[DataFrame] = []
 
-        def materialize(name: str, rows: DataFrame) -> DataFrame:
+        def keep(name: str, rows: DataFrame) -> DataFrame:
             on_stage(name)
-            if name not in _NAMES:
-                kept.append(rows.persist())
-                return kept[-1]
-            path = self.files.path(f"{folder}/{name}")
-            counts[name] = Observation()
-            counted = rows.observe(counts[name], F.count(F.lit(1)).alias("rows"))
-            counted.write.mode("overwrite").parquet(path)
-            return self._spark.read.schema(rows.schema).parquet(path)
+            kept.append(rows.persist())
+            return kept[-1]
 
         try:
-            make_tables(self.bronze(), ends, materialize)
+            latest = self._fill(folder, former, ends, keep, on_stage)
         finally:
             for rows in kept:
                 rows.unpersist()
-        moment = Moment(number, {name: each.get["rows"] for name, each in counts.items()})
-        self.files.write_json(_LATEST, {"number": number, "rows": dict(moment.rows)})
+        self.files.write_json(_LATEST, {"number": number, **latest})
         self._forget(number)
-        return moment
+        return Moment(number, latest["rows"], latest.get("groups"))
+
+    def _fill(
+        self,
+        folder: str,
+        former: Mapping[str, Any] | None,
+        ends: DataFrame | None,
+        keep: Materialize,
+        on_stage: Callable[[str], None],
+    ) -> dict[str, Any]:
+        """Write all tables into a folder; what is to be noted about them."""
+        del former
+        counts: dict[str, Observation] = {}
+
+        def materialize(name: str, rows: DataFrame) -> DataFrame:
+            if name not in _NAMES:
+                return keep(name, rows) if name == REPLAY else rows
+            on_stage(name)
+            counts[name] = Observation()
+            counted = rows.observe(counts[name], F.count(F.lit(1)).alias("rows"))
+            counted.write.mode("overwrite").parquet(self.files.path(f"{folder}/{name}"))
+            return rows
+
+        make_tables(self.bronze(), ends, materialize)
+        return {"rows": {name: each.get["rows"] for name, each in counts.items()}}
 
     def table(self, name: str) -> DataFrame:
         """A table of the latest moment; raises `NoTablesError` if there is none."""
@@ -221,7 +248,9 @@ class Warehouse:
     def latest(self) -> Moment | None:
         """The latest moment; None before the first."""
         found = self.files.read_json(_LATEST)
-        return None if found is None else Moment(found["number"], found["rows"])
+        if found is None:
+            return None
+        return Moment(found["number"], found["rows"], found.get("groups"))
 
     def _forget(self, number: int) -> None:
         for name in self.files.names("tables"):

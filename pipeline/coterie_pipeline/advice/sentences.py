@@ -24,6 +24,8 @@ _MOST: Final = 2**63 - 1
 class Times:
     """When something was first and last seen."""
 
+    __slots__ = ("first_ms", "last_ms")
+
     def __init__(self) -> None:
         self.first_ms: int | None = None
         self.last_ms: int | None = None

@@ -32,10 +32,14 @@ class _GivenUp:
 
 
 class SessionTimeouts:
-    """Members that were given up and were there again: how long a limit would have kept them."""
+    """Members that were given up and were there again: how long a limit would have kept them.
+
+    The memberships of one identity come together, after the rebalances.
+    """
 
     def __init__(self) -> None:
         self._found: dict[str, _GivenUp] = {}
+        self._latest = ""
         self._rebalances = 0
         self._stopped_ms: int | None = None
         self._of_silence = 0
@@ -50,17 +54,22 @@ class SessionTimeouts:
 
     def rows(self, group: str) -> Iterator[Row]:
         """What there is to say."""
+        self._forget_latest()
         for identity, it in self._found.items():
             silences_ms = sorted(it.silences_ms)
             count = len(silences_ms)
-            if count < _OFTEN:
-                continue
             # The shortest limit that four of five of those who came back would have kept within.
             typical_ms = silences_ms[-(-count * 4 // 5) - 1]
             longer = (ms for ms in _CHOICES_MS if ms > it.limit_ms and ms > typical_ms)
             proposal_ms = next(longer, None)
             if proposal_ms is not None:
                 yield self._row(group, identity, it, silences_ms, proposal_ms)
+
+    def _forget_latest(self) -> None:
+        """Forget one that came back too seldom: a group may have had any number of such."""
+        it = self._found.get(self._latest)
+        if it is not None and len(it.silences_ms) < _OFTEN:
+            del self._found[self._latest]
 
     def _note_rebalance(self, row: Row) -> None:
         self._rebalances += 1
@@ -74,6 +83,9 @@ class SessionTimeouts:
         # Journals that were made of Kafka's logs may not know the timeout.
         if row["silent_ms"] is None or (row["session_timeout_ms"] or 0) <= 0:
             return
+        if row["identity"] != self._latest:
+            self._forget_latest()
+            self._latest = row["identity"]
         it = self._found.setdefault(row["identity"], _GivenUp())
         it.count += 1
         it.limit_ms = max(it.limit_ms, row["session_timeout_ms"])

@@ -6,7 +6,7 @@ and returns a DataFrame that starts from there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
@@ -21,20 +21,22 @@ from coterie_pipeline.session import is_quick
 from coterie_pipeline.steps.arrow import frame_of
 from coterie_pipeline.steps.commits import with_lag
 from coterie_pipeline.steps.groups import outputs
-from coterie_pipeline.steps.lines import each_once
+from coterie_pipeline.steps.lines import each_once, of_groups
 from coterie_pipeline.steps.nodes import Facts, facts, nodes, unread
 from coterie_pipeline.steps.parsing import parse
 from coterie_pipeline.steps.survey import Segment, survey
 from coterie_pipeline.tables import ADVICE, COMMITS, NODES, TABLES, Table
 from coterie_pipeline.tables import UNREAD as UNREAD_LINES
 
-__all__ = ["REPLAY", "Materialize", "checkpoint", "make_tables", "parse"]
+__all__ = ["CLOCKS", "REPLAY", "Making", "Materialize", "checkpoint", "make_tables", "parse"]
 
 #: Stores a table, and returns a DataFrame that reads it.
 Materialize = Callable[[str, DataFrame], DataFrame]
 
 #: What is stored besides the tables, as several are made of it.
 REPLAY: Final = "_replay"
+#: How far nodes' clocks are behind others', by group: the table `nodes` is made of it.
+CLOCKS: Final = "_clocks"
 
 
 def checkpoint(_name: str, rows: DataFrame) -> DataFrame:
@@ -52,30 +54,39 @@ def make_tables(
 
     `ends` has the known ends of partitions; see `commits.ENDS`.
     """
-    making = _Making(bronze, materialize)
-    found: Mapping[str, Callable[[], DataFrame]] = {
-        NODES.name: lambda: making.local(NODES, making.nodes),
-        UNREAD_LINES.name: lambda: unread(bronze),
-        ADVICE.name: making.advice,
-        COMMITS.name: lambda: _with_lag(making.output(COMMITS.name), ends),
-    }
+    making = Making(bronze, materialize, ends)
     wanted = [table.name for table in TABLES] if names is None else list(names)
-    return {
-        name: materialize(name, found[name]() if name in found else making.output(name))
-        for name in wanted
-    }
+    return {name: materialize(name, making.table(name)) for name in wanted}
 
 
-def _with_lag(commits: DataFrame, ends: DataFrame | None) -> DataFrame:
-    return commits if ends is None else with_lag(commits, _coalesced(ends))
-
-
-class _Making:
+class Making:
     """What tables are made of, each found once, when it is needed."""
 
-    def __init__(self, bronze: DataFrame, materialize: Materialize) -> None:
+    def __init__(
+        self, bronze: DataFrame, materialize: Materialize, ends: DataFrame | None = None
+    ) -> None:
         self._bronze = _coalesced(bronze)
         self._materialize = materialize
+        self._ends = ends
+        self._only: Sequence[str] | None = None
+
+    def restrict(self, groups: Sequence[str]) -> None:
+        """Make the rows of these groups only, and those that are about no group."""
+        self._only = groups
+
+    def table(self, name: str) -> DataFrame:
+        """The rows of a table."""
+        match name:
+            case NODES.name:
+                return self.local(NODES, self.nodes)
+            case UNREAD_LINES.name:
+                return unread(self._bronze)
+            case ADVICE.name:
+                return self.advice()
+            case COMMITS.name if self._ends is not None:
+                return with_lag(self.output(name), _coalesced(self._ends))
+            case _:
+                return self.output(name)
 
     def output(self, name: str) -> DataFrame:
         """What the pass over the groups gives, of one kind."""
@@ -92,36 +103,37 @@ class _Making:
 
     def advice(self) -> DataFrame:
         """About groups, and about the journals."""
-        rows = (*about_nodes(self.nodes), *about_unread(self._facts.unread))
+        rows = (*about_nodes(self.nodes), *about_unread(self.facts.unread))
         return self.output(ADVICE.name).unionByName(self.local(ADVICE, rows))
 
     @cached_property
     def nodes(self) -> list[dict[str, Any]]:
         """The rows of the table."""
         behind_ms: dict[str, int] = {}
-        for row in self.output("clocks").collect():
+        for row in self._materialize(CLOCKS, self.output("clocks")).collect():
             behind_ms[row.node] = max(behind_ms.get(row.node, 0), row.behind_ms)
-        return nodes(self._segments, self._facts, behind_ms)
+        return nodes(self.segments, self.facts, behind_ms)
 
     @cached_property
-    def _segments(self) -> list[Segment]:
+    def segments(self) -> list[Segment]:
         """The files that were read."""
         return survey(self._bronze)
 
     @cached_property
     def _once(self) -> DataFrame:
         """The lines that count."""
-        return each_once(self._bronze, self._segments)
+        return each_once(self._bronze, self.segments)
 
     @cached_property
-    def _facts(self) -> Facts:
+    def facts(self) -> Facts:
         """What some lines say of nodes and topics."""
-        return facts(self._bronze, self._once, self._segments)
+        return facts(self._bronze, self._once, self.segments)
 
     @cached_property
     def _outputs(self) -> DataFrame | Mapping[str, DataFrame]:
         """All that the pass over the groups gives."""
-        found = outputs(self._once, self._facts.deleted_ms)
+        once = self._once if self._only is None else of_groups(self._once, self._only)
+        found = outputs(once, self.facts.deleted_ms)
         return self._materialize(REPLAY, found) if isinstance(found, DataFrame) else found
 
 

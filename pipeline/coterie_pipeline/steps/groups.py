@@ -37,7 +37,7 @@ from coterie_pipeline.tables import (
 )
 from coterie_pipeline.tables import COMMITS as COMMITS_TABLE
 
-__all__ = ["LINE_COLUMNS", "OUTPUTS", "groups_of", "lines_by_group", "outputs"]
+__all__ = ["LINE_COLUMNS", "OUTPUTS", "groups_of", "lines_by_group", "outputs", "rows_of_groups"]
 
 #: What comes out, by the name of the column, with its own columns.
 OUTPUTS: Final[Mapping[str, str]] = {
@@ -45,7 +45,7 @@ OUTPUTS: Final[Mapping[str, str]] = {
         table.name: table.ddl
         for table in (REBALANCES, OWNERSHIP, FAULTS, SESSIONS, COMMITS_TABLE, HEALTH, ADVICE)
     },
-    "clocks": "node STRING, behind_ms BIGINT",
+    "clocks": "`group` STRING, node STRING, behind_ms BIGINT",
 }
 
 #: The columns of a control line that replaying takes.
@@ -109,7 +109,7 @@ def _fields(ddl: str) -> str:
 
 def _made_here(lines: DataFrame, deleted_ms: Deletions) -> dict[str, DataFrame]:
     found: dict[str, list[Any]] = {name: [] for name in OUTPUTS}
-    for name, row in _rows(iter(lines.toArrow().to_batches()), deleted_ms):
+    for name, row in rows_of_groups(iter(lines.toArrow().to_batches()), deleted_ms):
         found[name].append(row)
     made = {}
     for name, rows in found.items():
@@ -128,13 +128,13 @@ def _passing(deleted_ms: Deletions) -> Callable[[Batches], Batches]:
     }
 
     def run(batches: Batches) -> Batches:
-        for name, rows in _batched(_rows(batches, deleted_ms)):
+        for name, rows in _batched(rows_of_groups(batches, deleted_ms)):
             yield _batch(types, name, rows)
 
     return run
 
 
-def _rows(batches: Batches, deleted_ms: Deletions) -> Iterator[tuple[str, Any]]:
+def rows_of_groups(batches: Batches, deleted_ms: Deletions) -> Iterator[tuple[str, Any]]:
     """The rows of all groups, each with the name of its output."""
     current: _Group | None = None
     for batch in batches:
@@ -201,7 +201,7 @@ class _Group:
             self._health.note(name, row)
             self._advice.note(name, row)
             if name in OUTPUTS:
-                yield name, row
+                yield name, {"group": self.name, **row}
 
 
 def groups_of(batches: Batches) -> Iterator[tuple[str, GroupLines]]:
