@@ -120,7 +120,7 @@ compose-test: ## Run the integration tests in a container, on a coordinator in a
 docs: $(DEV) ## Build the documentation into build/docs
 	$(MKDOCS) build --strict
 
-pictures: $(DEV) ## Make docs/pictures anew from the demo and a report on it (two minutes; needs Java)
+pictures: $(DEV) ## Make docs/pictures anew from the demo, a report on it and the console (needs Java and Chromium)
 	$(BIN)/python -m tools.draw_pictures
 
 COMPILE = $(UV) pip compile --universal --python-version 3.11 --generate-hashes \

@@ -30,7 +30,7 @@ PACKAGES = {
     "coterie_pipeline": "pipeline",
     "coterie_cli": "cli",
 }
-SHIPPED_SUFFIXES = {".css", ".js", ".properties", ".py", ".typed"}
+SHIPPED_SUFFIXES = {".css", ".html", ".js", ".properties", ".py", ".svg", ".typed"}
 
 
 def main() -> int:

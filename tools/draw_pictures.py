@@ -1,7 +1,8 @@
 """Make the pictures of the README and the documentation from what the programs show.
 
-`python -m tools.draw_pictures` plays the demo once, which takes a minute, records its screens, and
-has the pipeline make a report of what its coordinator wrote down, which needs Java.
+`python -m tools.draw_pictures` plays the demo once, which takes a minute, records its screens, has
+the pipeline make a report of what its coordinator wrote down, which needs Java, and looks at the
+console with the system's Chromium.  `python -m tools.draw_pictures console` does the last only.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from tools.pictures import demo, report
+from tools.pictures import console, demo, report
 
 __all__ = ["PICTURES", "main"]
 
@@ -22,15 +23,27 @@ _EAGER: Final = "range"
 
 
 def main() -> int:
-    """Write both pictures."""
+    """Write the pictures."""
     PICTURES.mkdir(exist_ok=True)
+    if sys.argv[1:] != ["console"]:
+        _draw_demo_and_report()
+    executable = console.chromium()
+    if executable is None:
+        print("There is no Chromium, so the pictures of the console stay as they are.")
+        return 1
+    with tempfile.TemporaryDirectory() as folder:
+        for name, picture in console.take(Path(folder), executable).items():
+            _write(name, picture)
+    return 0
+
+
+def _draw_demo_and_report() -> None:
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "data"
         print("Playing the demo ...")
         _write("demo.svg", demo.record(data))
         page = report.report_of(data / "journal", Path(folder))
         _write("report.svg", report.picture_of(page, _EAGER))
-    return 0
 
 
 def _write(name: str, picture: str) -> None:

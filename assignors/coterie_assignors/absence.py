@@ -14,7 +14,7 @@ from coterie_assignors.base import Claim, Cluster, MemberInfo, Partitions
 from coterie_assignors.copies import Pair
 from coterie_protocol.consumer import flatten, group_by_topic
 
-__all__ = ["keep_for_absent", "without_reports"]
+__all__ = ["has_uneven_absent", "keep_for_absent", "kept_for_absent", "without_reports"]
 
 
 def keep_for_absent(
@@ -28,22 +28,22 @@ def keep_for_absent(
     What it gave them besides stays with the owner that claims it, or goes to the least busy member.
     Members that were to have what the absent keep get something else, if others have more.
     """
-    kept = _had(members, cluster)
+    kept = kept_for_absent(members, cluster)
     if kept is None:
         return target
     taken = set().union(*kept.values())
     held = {name: set(flatten(target[name])) - taken for name in members if name not in kept}
     owners = _owners(claims, held)
-    for absent, pairs in kept.items():
-        for pair in sorted(flatten(target[absent]) - taken):
-            takers = [name for name in held if _may_take(members[name], pair)]
-            owner = owners.get(pair)
-            if owner in takers:
-                held[owner].add(pair)
-            elif takers:
-                held[min(takers, key=lambda name: (len(held[name]), name))].add(pair)
-            else:
-                pairs.add(pair)
+    besides = {pair: name for name in kept for pair in flatten(target[name]) - taken}
+    for pair in sorted(besides, key=lambda pair: (pair not in owners, pair)):
+        takers = [name for name in held if _may_take(members[name], pair)]
+        owner = owners.get(pair)
+        if owner in takers:
+            held[owner].add(pair)
+        elif takers:
+            held[min(takers, key=lambda name: (len(held[name]), name))].add(pair)
+        else:
+            kept[besides[pair]].add(pair)
     for name in sorted(held):
         for _ in flatten(target[name]) & taken:
             _even_out(held, members, name, owners)
@@ -89,11 +89,31 @@ def _may_take(member: MemberInfo, pair: Pair) -> bool:
     return pair[0] in member.topics and pair not in flatten(member.refused)
 
 
-def _had(members: Mapping[str, MemberInfo], cluster: Cluster) -> dict[str, set[Pair]] | None:
+def has_uneven_absent(target: Mapping[str, Partitions], members: Mapping[str, MemberInfo]) -> bool:
+    """Whether a member with state that is away would give or get partitions if it were back.
+
+    No rebalance begins by itself when it is.
+    """
+    counts = {name: sum(len(e.partitions) for e in given) for name, given in target.items()}
+    return any(
+        abs(counts[absent] - counts[name]) > 1 and not set(members[name].topics).isdisjoint(topics)
+        for absent, topics in [
+            (each.member_id, each.topics)
+            for each in members.values()
+            if each.is_away and each.warm is not None
+        ]
+        for name in members
+    )
+
+
+def kept_for_absent(
+    members: Mapping[str, MemberInfo], cluster: Cluster
+) -> dict[str, set[Pair]] | None:
     """What each member that is away had and may have again; None if none is away."""
     kept: dict[str, set[Pair]] = {}
     taken: set[Pair] = set()
-    for name, member in members.items():
+    for name in sorted(members):
+        member = members[name]
         if member.is_away:
             kept[name] = {
                 (topic, number)

@@ -14,6 +14,7 @@ from coterie_protocol.consumer import TopicPartitions
 from coterie_protocol.loads import LoadReport
 
 __all__ = [
+    "NO_CLAIM",
     "NO_GENERATION",
     "Assignor",
     "Claim",
@@ -92,6 +93,10 @@ class Claim:
 
     owned: Partitions = ()
     generation: int = NO_GENERATION
+
+
+#: A member that owns nothing.
+NO_CLAIM: Final = Claim()
 
 
 class Assignor(ABC):
@@ -173,10 +178,18 @@ def in_kafka_order(members: Iterable[MemberInfo]) -> list[MemberInfo]:
 
     In this order a static member keeps its position when it comes back under a new member id.
     """
-    return sorted(members, key=_sort_key)
+    order = list(members)
+    names = [member.member_id for member in order]
+    names += [member.instance_id for member in order if member.instance_id is not None]
+    # Encoding takes time, and in ASCII, Java's order and Python's are the same.
+    return sorted(order, key=_sort_key if all(map(str.isascii, names)) else _java_sort_key)
 
 
-def _sort_key(member: MemberInfo) -> tuple[bool, bytes, bytes]:
+def _sort_key(member: MemberInfo) -> tuple[bool, str, str]:
+    return member.instance_id is None, member.instance_id or "", member.member_id
+
+
+def _java_sort_key(member: MemberInfo) -> tuple[bool, bytes, bytes]:
     return (
         member.instance_id is None,
         _as_java_compares(member.instance_id or ""),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from functools import cached_property
 from typing import Final
 
 from coterie_assignors.base import MemberInfo
@@ -17,6 +18,9 @@ _LAG_MAX: Final = 2**63 - 1
 #: Ranks behind all lags that are known.
 UNKNOWN_LAG: Final = _LAG_MAX + 1
 NO_COPY: Final = _LAG_MAX + 2
+
+_Lags = Mapping[Pair, int]
+_NOTHING: Final[_Lags] = {}
 
 
 class Copies:
@@ -33,8 +37,8 @@ class Copies:
         self.process_of: list[int] = []
         #: The members of each process.
         self.members_of: list[list[int]] = []
-        #: The lag of each process that has a copy, by partition: the smaller, the better.
-        self.lags: dict[Pair, dict[int, int]] = {}
+        #: What each member reports.
+        self._told: list[_Lags] = []
         known: dict[Hashable, int] = {}
         for index, member in enumerate(order):
             report = member.warm
@@ -45,28 +49,48 @@ class Copies:
                 self.members_of.append([])
             self.process_of.append(process)
             self.members_of[process].append(index)
-            if report is not None:
-                self._add(process, report.lags)
+            self._told.append(_NOTHING if report is None else _ranked(report.lags))
+        #: The lag of each copy that a process has: the smaller, the better.
+        self.of_process: list[_Lags] = [
+            self._told[members[0]] if len(members) == 1 else self._best(members)
+            for members in self.members_of
+        ]
 
-    def _add(self, process: int, lags: Mapping[Pair, int]) -> None:
-        known = self.lags
-        for pair, lag in lags.items():
-            rank = lag if 0 <= lag <= _LAG_MAX else _rank(lag)
-            of_pair = known.get(pair)
-            if of_pair is None:
-                known[pair] = {process: rank}
-            elif rank < of_pair.get(process, NO_COPY):
-                of_pair[process] = rank
+    def _best(self, members: Sequence[int]) -> _Lags:
+        best: dict[Pair, int] = {}
+        for member in members:
+            for pair, lag in self._told[member].items():
+                if lag < best.get(pair, NO_COPY):
+                    best[pair] = lag
+        return best
+
+    @cached_property
+    def lags(self) -> dict[Pair, dict[int, int]]:
+        """The lag of each process that has a copy, by partition."""
+        found: dict[Pair, dict[int, int]] = {}
+        for process, told in zip(self.process_of, self._told, strict=True):
+            for pair, lag in told.items():
+                of_pair = found.get(pair)
+                if of_pair is None:
+                    found[pair] = {process: lag}
+                elif lag < of_pair.get(process, NO_COPY):
+                    of_pair[process] = lag
+        return found
 
     def lag(self, pair: Pair, process: int) -> int:
         """The lag of a process's copy; `UNKNOWN_LAG` and `NO_COPY` are greater than all others."""
-        of_pair = self.lags.get(pair)
-        return NO_COPY if of_pair is None else of_pair.get(process, NO_COPY)
+        return self.of_process[process].get(pair, NO_COPY)
 
     def own_lag(self, pair: Pair, member: int) -> int:
         """The lag that one member reports."""
-        report = self.order[member].warm
-        return _rank(report.lags[pair]) if report and pair in report.lags else NO_COPY
+        return self._told[member].get(pair, NO_COPY)
+
+
+def _ranked(lags: _Lags) -> _Lags:
+    """The lags as ranks; mostly they are."""
+    if all(lag == RUNNING or 0 <= lag <= _LAG_MAX for lag in set(lags.values())):
+        return lags
+    return {pair: _rank(lag) for pair, lag in lags.items()}
 
 
 def _rank(lag: int) -> int:

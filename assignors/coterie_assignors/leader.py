@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from coterie_assignors.absence import keep_for_absent, without_reports
+from coterie_assignors.absence import has_uneven_absent, keep_for_absent, without_reports
 from coterie_assignors.base import (
+    NO_CLAIM,
     Assignor,
     Claim,
     Cluster,
@@ -66,30 +67,31 @@ def lead(
     Raises `InvalidAssignmentError` if the answer assigns a partition twice or to a member that does
     not subscribe to its topic, or if it leaves a member out.
     """
+    claims = {name: assignor.claim(member) for name, member in members.items()}
     if settings is None or all(member.warm is None for member in members.values()):
-        target = _target(assignor, assignor.assign(cluster, members), members, cluster)
-        return _effective(assignor, members, target)
+        target = _target(assignor.assign(cluster, members), members, claims, cluster)
+        return _effective(assignor, members, claims, target)
     from coterie_assignors.warm.refiner import refine
 
     members = without_reports(members)
     answer = assignor.assign_warm(cluster, members, settings)
-    target = _target(assignor, answer, members, cluster)
-    refined = refine(target, members, _claims(assignor, members), settings)
-    effective = _effective(assignor, members, refined.active)
+    target = _target(answer, members, claims, cluster)
+    refined = refine(target, members, claims, settings)
+    effective = _effective(assignor, members, claims, refined.active)
     return replace(
         effective,
         needs_rejoin=effective.needs_rejoin or refined.needs_rejoin,
         standbys=_with_copies_kept(refined.standbys, effective.withheld, members),
         warmups=refined.warmups,
         targets=refined.targets,
-        is_final=refined.is_final,
+        is_final=refined.is_final and not has_uneven_absent(target, members),
     )
 
 
 def _target(
-    assignor: Assignor,
     answer: Mapping[str, Partitions],
     members: Mapping[str, MemberInfo],
+    claims: Mapping[str, Claim],
     cluster: Cluster,
 ) -> Mapping[str, Partitions]:
     """What is right in the end, by an assignor's answer."""
@@ -97,15 +99,14 @@ def _target(
     target = reassign_refused(answer, members)
     if not any(member.is_away for member in members.values()):
         return target
-    return keep_for_absent(target, members, _claims(assignor, members), cluster)
-
-
-def _claims(assignor: Assignor, members: Mapping[str, MemberInfo]) -> dict[str, Claim]:
-    return {member_id: assignor.claim(member) for member_id, member in members.items()}
+    return keep_for_absent(target, members, claims, cluster)
 
 
 def _effective(
-    assignor: Assignor, members: Mapping[str, MemberInfo], target: Mapping[str, Partitions]
+    assignor: Assignor,
+    members: Mapping[str, MemberInfo],
+    claims: Mapping[str, Claim],
+    target: Mapping[str, Partitions],
 ) -> Adjustment:
     """What can take effect at once."""
     if RebalanceProtocol.COOPERATIVE not in assignor.protocols:
@@ -113,9 +114,9 @@ def _effective(
     # Even if this leader itself is still eager: during an upgrade, members of both kinds are in one
     # generation, and eager ones own nothing while they join.
     # Nothing is withheld for the sake of one that is away: it would not give that back.
-    present = {name: member for name, member in members.items() if not member.is_away}
+    present = {name: claim for name, claim in claims.items() if not members[name].is_away}
     subscriptions = {name: member.topics for name, member in members.items()}
-    return adjust(_claims(assignor, present), target, subscriptions)
+    return adjust(present, target, subscriptions)
 
 
 def _with_copies_kept(
@@ -126,7 +127,7 @@ def _with_copies_kept(
     """Have members keep up their copies of what they get as soon as its owner has revoked it."""
     kept = dict(standbys)
     for name, partitions in withheld.items():
-        if members[name].warm is not None:
+        if members[name].warm is not None and not members[name].is_away:
             pairs = flatten(partitions)
             kept[name] = _merged(kept[name], pairs) if name in kept else group_by_topic(pairs)
     return kept
@@ -244,7 +245,7 @@ def adjust(
       leader) stays with its owner, if that one still subscribes to the topic.
     """
     names = list(target)
-    owners = resolve_claims([claims.get(name, Claim()) for name in names])
+    owners = resolve_claims([claims.get(name, NO_CLAIM) for name in names])
     assignment: dict[str, Partitions] = {}
     withheld: dict[str, Partitions] = {}
     for index, name in enumerate(names):

@@ -32,7 +32,8 @@ class Weights:
     rest: float = 300.0
     #: Over which time loads are smoothed.
     smoothing: float = 60.0
-    #: Whether the leader starts a rebalance when loads are out of balance, at most once a `rest`.
+    #: Whether the leader starts a rebalance when loads are out of balance, and another member when
+    #: its load has changed by more than the tolerance; each at most once a `rest`.
     rebalance: bool = False
     #: How old the loads that other members told may get before such a leader starts a rebalance to
     #: hear new ones: members tell them only when they join.  None for any age.

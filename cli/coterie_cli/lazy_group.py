@@ -25,6 +25,7 @@ _COMMANDS: Final = {
     "acls": "Say who may do what.",
     "users": "List, add and remove users, and set their passwords.",
     "journal": "Read what a node wrote down.",
+    "console": "Look at journals in a browser, without a coordinator.",
     "profile": "Keep where to connect under a name, for --profile.",
     "pipeline": "Make tables and answers of what coordinators wrote down.",
     "simulate": (

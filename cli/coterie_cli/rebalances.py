@@ -59,7 +59,12 @@ def _cost(record: Record) -> str:
     stopped = record["stopped_partition_seconds"]
     moved, revoked = count_of(record["moved"], "partition"), record["revoked"]
     cost = f"{moved} moved, {revoked} taken from their owners"
-    return cost + ("." if stopped is None else f"; {stopped:.1f} partition-seconds stood still.")
+    if stopped is None:
+        return f"{cost}."
+    # Nodes of earlier versions do not tell it.
+    silent = record.get("silent_partition_seconds")
+    before = f", after {silent:.1f} in which their owners were silent" if silent else ""
+    return f"{cost}; {stopped:.1f} partition-seconds stood still{before}."
 
 
 def _late(late: Record) -> str:

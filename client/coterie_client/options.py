@@ -154,7 +154,7 @@ def _checked_lags(held: object) -> dict[TopicPartition, int]:
     lags: dict[TopicPartition, int] = {}
     for key, lag in held.items():
         match key:
-            case (str() as topic, int() as number) if topic and number >= 0:
+            case (str() as topic, int() as number) if topic and 0 <= number <= checks.INT32_MAX:
                 pass
             case _:
                 checks.must_be("each key of held()", "a topic and the number of a partition", key)

@@ -144,6 +144,8 @@ keepable | BIGINT | how many could at best have stayed with their owners, given 
 needs_rejoin | BOOLEAN | whether members were asked to join once more
 stopped_partition_ms | BIGINT | for how long partitions stood still, summed over the partitions;
     null if that is not known. `groups why` shows the same figure
+silent_partition_ms | BIGINT | for how long before that their owners had been silent when they were
+    given up, likewise
 """,
     ),
 )
@@ -181,27 +183,31 @@ ended | STRING | `let_go`: the member joined again without it; `taken`: an assig
 
 FAULTS: Final = Table(
     "ownership_faults",
-    "one time in which a partition had two owners, or none",
+    "one time in which a partition had two owners, none, or a silent one",
     declared(
         _GROUP,
         _PARTITION,
         """
-fault | STRING | `overlap` or `gap`
+fault | STRING | `overlap`; `gap`; `silence`: its owner was not heard of, until it was given up
+    or a new process took its place
 from_ms | BIGINT | when it began
 to_ms | BIGINT | when it ended; of an overlap, at the latest
 sure_ms | BIGINT | of an overlap, for how long two owners are certain: 0 if it is only possible;
-    of a gap, its duration
+    else its duration
 most_ms | BIGINT | its duration at most
 cause | STRING | of an overlap: `assigned_twice`, `claimed_twice`, `taken_while_held`: given to
     another member while it was still held, else how the first owner's membership was ended
     while it may have been alive (`rebalance_expired`, `removed`, ...); of a gap: the cause of
-    the rebalance that it belongs to, or `none`
+    the rebalance that it belongs to, or `none`; of a silence: how it ended, as `began`
 began | STRING | how the first owner's interval ended
 rebalance | BIGINT | of a gap, the number of the rebalance in which it ended, or which goes on;
-    null if there was none
+    of a silence, of the one that followed; null if there was none
 is_open | BOOLEAN | of a gap, whether it goes on when the journal ends
 holder | STRING | the first owner
-next_holder | STRING | the second owner; of a gap, the next one
+next_holder | STRING | the second owner; of a gap, the next one; two processes of one static member
+    are one holder
+member | STRING | the member id of the first owner
+next_member | STRING | that of the second or next one
 """,
     ),
 )
@@ -217,7 +223,7 @@ instance | STRING | the `group.instance.id`, if it is a static member
 client_id | STRING | what its client calls itself
 host | STRING | the address that it came from
 identity | STRING | what identifies a process over its memberships: the instance, or client id
-    and host
+    and host, with `#2`, `#3` and so on for members that were there at the same time
 kind | STRING | `static` or `dynamic`
 joined_ms | BIGINT | when it began; null if that is in no journal
 ended_ms | BIGINT | when it ended; null if it goes on
@@ -280,8 +286,10 @@ by_cause | MAP<STRING, BIGINT> | how many of each cause
 rebalancing_ms | BIGINT | for how long the group rebalanced
 owned_partition_ms | BIGINT | for how long partitions had an owner, summed over the partitions
 stopped_partition_ms | BIGINT | for how long they had none though the group had members, likewise
-availability | DOUBLE | the share of the time in which partitions had an owner; null if there
-    are none
+silent_partition_ms | BIGINT | for how long they had one that was silent and then given up or
+    replaced, likewise
+availability | DOUBLE | the share of the time in which partitions had an owner that was not silent
+    so; null if there are none
 moved | BIGINT | how many partitions moved
 kept | BIGINT | how many partitions stayed with their owners, over all rebalances
 keepable | BIGINT | how many could have stayed at best

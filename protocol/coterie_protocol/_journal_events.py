@@ -18,9 +18,11 @@ from coterie_protocol._journal_node_events import (
     ShardGiven,
     ShardTaken,
 )
+from coterie_protocol._twin import made_as_twin
 
 __all__ = [
     "CAUSES",
+    "DEATHS",
     "KINDS",
     "ClockStepped",
     "Event",
@@ -74,6 +76,9 @@ CAUSES: Final[Mapping[str, str]] = {
     "over_capacity": "the group was read back with more members than group.max.size allows",
 }
 
+#: How members go whose session was over.
+DEATHS: Final = ("session_expired", "registration_expired")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRecovered(Event):
@@ -92,6 +97,7 @@ class GroupRecovered(Event):
     fence: int = 0
 
 
+@made_as_twin
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberJoined(Event):
     """A new member was added to the group."""
@@ -208,6 +214,11 @@ class MemberGone(Event):
     #: Since its session ended, if its place was kept after that.
     away_ms: int = 0
 
+    @property
+    def was_silent(self) -> bool:
+        """Whether its session was over: nothing shows that it still worked."""
+        return self.how in DEATHS or self.away_ms > 0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebalanceStarted(Event):
@@ -226,6 +237,7 @@ class RebalanceStarted(Event):
     follows: int | None = None
 
 
+@made_as_twin
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberPhase:
     """One member's part in the first phase."""
@@ -320,6 +332,7 @@ class OwnershipConflict(Event):
     withheld: bool
 
 
+@made_as_twin
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetsCommitted(Event):
     """Offsets were stored."""

@@ -167,6 +167,8 @@ def encode_assignment(assignment: Assignment, version: int = 3) -> bytes:
 def decode_assignment(data: bytes) -> Assignment:
     """Read an assignment of any version."""
     assignment, version, left = _decode_versioned(Assignment, data)
+    if not left:
+        return assignment
     # Later versions may put something else there, so only what Coterie could have written counts.
     if 1 <= version <= declaration_of(Assignment).versions.last and len(left) == _INT16.size:
         return replace(assignment, error_code=_INT16.unpack(left)[0])
@@ -201,7 +203,7 @@ def group_by_topic(partitions: Iterable[tuple[str, int]]) -> tuple[TopicPartitio
 
 def flatten(topics: Iterable[TopicPartitions]) -> frozenset[tuple[str, int]]:
     """The (topic, partition) pairs; the opposite of `group_by_topic`."""
-    return frozenset((entry.topic, number) for entry in topics for number in entry.partitions)
+    return frozenset([(entry.topic, number) for entry in topics for number in entry.partitions])
 
 
 def _decode_versioned(cls: type[S], data: bytes) -> tuple[S, int, bytes]:
@@ -216,15 +218,16 @@ def _decode_versioned(cls: type[S], data: bytes) -> tuple[S, int, bytes]:
     if version < 0:
         raise ProtocolError(f"version {version}", subject=cls.__name__, field="version")
     known = min(version, declaration_of(cls).versions.last)
+    value: Any
     try:
-        value, left = _decode_prefix(cls, known, data, _INT16.size)
+        value, pos = codec_of(cls, known).decode(data, _INT16.size)
     except ProtocolError:
         for older in range(known - 1, -1, -1):
             found = _decode_exactly(cls, older, data)
             if found is not None:
                 return found, version, b""
         raise
-    return value, version, left
+    return value, version, data[pos:]
 
 
 def _decode_exactly(cls: type[S], version: int, data: bytes) -> S | None:

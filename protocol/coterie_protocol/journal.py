@@ -14,11 +14,13 @@ import dataclasses
 import json
 import re
 import typing
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from coterie_protocol._journal_events import (
     CAUSES,
+    DEATHS,
     KINDS,
     ClockStepped,
     Event,
@@ -54,6 +56,7 @@ from coterie_protocol.exceptions import CoterieError
 
 __all__ = [
     "CAUSES",
+    "DEATHS",
     "KINDS",
     "SCHEMA_VERSION",
     "ClockStepped",
@@ -86,6 +89,7 @@ __all__ = [
     "ShardGiven",
     "ShardTaken",
     "TopicChanged",
+    "event_of",
     "read_line",
     "read_values",
     "write_line",
@@ -173,11 +177,15 @@ def write_line(line: Line) -> str:
 def read_line(text: str | bytes) -> Line:
     """Read a line, ignoring fields that are not in the schema."""
     values = read_values(text)
+    return Line(values["ts"], values["node"], values["seq"], event_of(values))
+
+
+def event_of(values: Mapping[str, Any]) -> Event:
+    """The event of a line that was read as JSON's values."""
     cls = KINDS[values["kind"]]
     fields: dict[str, Any] = dict.fromkeys(_NULLABLE[cls])
     fields |= {name: _frozen(values[name]) for name in _FIELDS[cls] if name in values}
-    event = cls(**fields)
-    return Line(values["ts"], values["node"], values["seq"], _with_phases(event))
+    return _with_phases(cls(**fields))
 
 
 def read_values(text: str | bytes) -> dict[str, Any]:

@@ -17,16 +17,16 @@ import contextlib
 import secrets
 import socket
 from typing import TYPE_CHECKING, Any, Final, Self
-from urllib.parse import urlsplit
 
 from coterie_server.address import Address
 from coterie_server.config.listeners import ListenerOptions
 from coterie_server.config.options import ServerOptions
 from coterie_server.config.settings import Settings
 from coterie_server.server import Server
+from coterie_server.storage.urls import hosts_of, take_place
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
     from types import TracebackType
 
@@ -101,20 +101,23 @@ class EmbeddedNode:
 
 def _listener(store: str, host: str | None, port: int) -> ListenerOptions:
     if host is None:
-        return ListenerOptions(Address(_own_address(store), port))
+        return ListenerOptions(Address(own_address(store), port))
     return ListenerOptions(Address("0.0.0.0", port), advertise=Address(host, port))  # noqa: S104  # as asked for: it is reached by a name
 
 
-def _own_address(store: str) -> str:
-    """The address of this machine on the way to the store's machine."""
-    with contextlib.suppress(ValueError, OSError):
-        host = urlsplit(store).hostname
-        if host:
-            ((family, _, _, _, address), *_) = socket.getaddrinfo(
-                host, _ANY_PORT, type=socket.SOCK_DGRAM
-            )
-            with socket.socket(family, socket.SOCK_DGRAM) as probe:
-                probe.connect(address)
-                own: str = probe.getsockname()[0]
-                return own
+def own_address(store: str, towards: Callable[[str], str] | None = None) -> str:
+    """The address of this machine on the way to the store's machine, the first that is known."""
+    towards = towards or _address_towards
+    with contextlib.suppress(ValueError):
+        for host, _ in hosts_of(take_place(store)[0]) if "://" in store else ():
+            with contextlib.suppress(OSError):
+                return towards(host)
     return "127.0.0.1"
+
+
+def _address_towards(host: str) -> str:
+    ((family, _, _, _, address), *_) = socket.getaddrinfo(host, _ANY_PORT, type=socket.SOCK_DGRAM)
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        probe.connect(address)
+        own: str = probe.getsockname()[0]
+        return own

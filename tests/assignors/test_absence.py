@@ -18,7 +18,9 @@ from coterie_assignors import (
     Assignor,
     Cluster,
     CooperativeStickyAssignor,
+    InstanceStickyAssignor,
     MemberInfo,
+    Partitions,
     RangeAssignor,
     RoundRobinAssignor,
     StickyAssignor,
@@ -26,9 +28,10 @@ from coterie_assignors import (
     WarmSettings,
     lead,
 )
-from coterie_protocol.consumer import flatten
+from coterie_protocol.consumer import flatten, group_by_topic
 from tests.assignors.world import Pair, assert_valid, group, having, loads, member
 from tests.support.cases import for_each
+from tests.support.profiles import examples
 
 ASSIGNORS = (CooperativeStickyAssignor, StickyAssignor, RangeAssignor, RoundRobinAssignor)
 
@@ -71,6 +74,14 @@ def test_what_it_would_be_given_stays_with_its_owners() -> None:
     answer = lead(CooperativeStickyAssignor(), Cluster({"t": 5}), members)
     assert not answer.needs_rejoin
     assert flatten(answer.assignment["a"]) == set(pairs(0, 1, 2))
+
+
+def test_what_is_free_goes_to_the_least_busy_once_the_others_have_kept_what_they_own() -> None:
+    """Otherwise it goes to one that is busier, which gives it up again in the next rebalance."""
+    busy, idle = pairs(*range(1, 7)), pairs(7, 8)
+    members = group(away("gone", []), member("a", ["t"], busy, 4), member("b", ["t"], idle, 4))
+    answer = lead(CooperativeStickyAssignor(), Cluster({"t": 9}), members)
+    assert not flatten(answer.assignment["a"]) & set(pairs(0))
 
 
 def test_what_no_other_member_wants_goes_to_the_absent() -> None:
@@ -223,12 +234,59 @@ def test_a_standby_of_what_waits_takes_over_when_it_has_caught_up() -> None:
 
 
 @pytest.mark.parametrize("copies", [{}, {2: RUNNING}])
-def test_the_leader_looks_again_while_a_member_with_state_is_away(copies: dict[int, int]) -> None:
+def test_the_leader_looks_again_while_a_member_is_away_that_could_keep_standbys(
+    copies: dict[int, int],
+) -> None:
     """No rebalance begins by itself when it is back, or when a standby has caught up."""
     there = warm(member("a", ["t"], pairs(0, 1), 4), {0: RUNNING, 1: RUNNING} | copies)
     assert not led(absent({}), there).is_final
     assert led(replace(absent({}), is_away=False, warm=None), there).is_final
-    assert led(replace(absent({}), warm=None), there).is_final
+
+
+def test_the_leader_looks_for_standbys_of_what_waits_for_a_member_without_state() -> None:
+    there = warm(member("a", ["t"], pairs(0, 1), 4), {0: RUNNING, 1: RUNNING})
+    gone = replace(absent({}), warm=None)
+    assert not led(gone, there).is_final
+    assert led(gone, replace(there, owned=gone.owned, warm=None)).is_final
+    assert led(replace(gone, owned=()), there, partitions=2).is_final
+
+
+@for_each("assignor", ASSIGNORS)
+def test_without_standbys_there_is_nothing_to_look_for(assignor: type[Assignor]) -> None:
+    """An eager group stops all work for each look."""
+    there = warm(member("a", ["t"], pairs(1), 4), {1: RUNNING, 0: UNKNOWN})
+    members = group(absent({}, (0,)), there)
+    assert lead(assignor(), Cluster({"t": 2}), members, WarmSettings()).is_final
+
+
+def test_the_leader_looks_for_the_return_of_a_member_that_is_to_have_more() -> None:
+    """It has fewer than its share, since what it would be given stays with the others."""
+    there = warm(member("a", ["t"], pairs(0, 1, 3, 4), 4), dict.fromkeys((0, 1, 3, 4), RUNNING))
+    members = group(absent({}), there)
+    led_now = lead(CooperativeStickyAssignor(), Cluster({"t": 5}), members, WarmSettings())
+    assert flatten(led_now.assignment["gone"]) == set(pairs(2))
+    assert not led_now.is_final
+    members["gone"] = replace(members["gone"], is_away=False, warm=WarmReport())
+    back = lead(CooperativeStickyAssignor(), Cluster({"t": 5}), members, WarmSettings())
+    assert "gone" in back.warmups
+
+
+def test_a_member_that_is_away_keeps_no_copy_of_what_it_is_to_get() -> None:
+    refusing = replace(member("a", ["t"], pairs(0), 4), refused=group_by_topic(pairs(0)))
+    answer = led(replace(away("gone", []), warm=WarmReport()), warm(refusing, {0: RUNNING}))
+    assert flatten(answer.withheld["gone"]) == set(pairs(0))
+    assert answer.standbys == {}
+
+
+def test_order_of_members_does_not_matter() -> None:
+    """Two that are away claim the same, and the rest is shared out among two others."""
+    members = group(
+        away("x", pairs(0, 1), 3), away("y", pairs(1, 2)), member("a", ["t"]), member("b", ["t"])
+    )
+    backwards = dict(reversed(members.items()))
+    assignor = RoundRobinAssignor()
+    answers = [lead(assignor, Cluster({"t": 9}), each) for each in (members, backwards)]
+    assert answers[0].assignment == answers[1].assignment
 
 
 def test_one_process_has_a_member_that_is_away_and_one_that_is_not() -> None:
@@ -276,3 +334,80 @@ def test_with_state_every_partition_has_one_owner(
     for number in gone:
         owner = next(n for n, p in answer.assignment.items() if ("t", number) in flatten(p))
         assert owner == "gone" or (owner == "a" and 0 <= copies.get(number, -1) <= 10_000)
+
+
+@st.composite
+def groups_with_absent(draw: st.DrawFn) -> tuple[Cluster, dict[str, MemberInfo]]:
+    """Members that own this and that, some of which are away; some report state."""
+    sizes = draw(st.lists(st.integers(1, 6), min_size=1, max_size=3))
+    cluster = Cluster({f"t{n}": size for n, size in enumerate(sizes)})
+    every = sorted(cluster.partitions_of(cluster.topics))
+    owners = [draw(st.integers(0, 5)) for _ in every]
+    members = {}
+    for number in range(draw(st.integers(2, 5))):
+        owned = [pair for pair, owner in zip(every, owners, strict=True) if owner == number]
+        lags = dict.fromkeys(draw(st.sets(st.sampled_from(every))), 0)
+        info = member(f"m{number}", cluster.topics, owned, 1, instance_id=f"i{number}")
+        report = WarmReport(uuid.UUID(int=draw(st.integers(1, 4))), lags)
+        members[info.member_id] = replace(
+            info,
+            is_away=number > 0 and draw(st.booleans()),
+            warm=report if draw(st.booleans()) else None,
+        )
+    return cluster, members
+
+
+@for_each("assignor", (CooperativeStickyAssignor, InstanceStickyAssignor))
+@given(drawn=groups_with_absent())
+@examples(60)
+def test_groups_come_to_rest_while_members_are_away(
+    assignor: type[Assignor], drawn: tuple[Cluster, dict[str, MemberInfo]]
+) -> None:
+    """What one gives up for another one must not go elsewhere, and that every time."""
+    cluster, members = drawn
+    last: dict[str, Partitions] = {}
+    for generation in range(2, 10):
+        answer = lead(assignor(), cluster, members, WarmSettings())
+        if answer.assignment == last:
+            assert not answer.needs_rejoin
+            return
+        last = answer.assignment
+        members = having(members, last, generation)
+    raise AssertionError("partitions go to and fro")
+
+
+def test_what_is_given_up_for_a_member_without_state_goes_to_that_one() -> None:
+    """The one that is away would be given it, and the former owner got it back every time."""
+    topics = {"t": 4, "u": 4, "v": 3}
+    had = {
+        "a": [("t", 0), ("t", 1), ("u", 1)],
+        "b": [("t", 2), ("u", 0), ("v", 1)],
+        "c": [("u", 2), ("u", 3), ("v", 2)],
+        "d": [("v", 0)],
+    }
+    members = group(
+        replace(away("gone", []), topics=tuple(topics), warm=WarmReport()),
+        *(member(name, topics, owned, 4) for name, owned in had.items()),
+    )
+    every = sorted(Cluster(topics).partitions_of(topics))
+    for name in ("a", "c"):
+        lags = {pair: RUNNING if pair in had[name] else 0 for pair in every}
+        members[name] = replace(members[name], warm=WarmReport(lags=lags))
+    for generation in range(5, 9):
+        answer = lead(InstanceStickyAssignor(), Cluster(topics), members, SETTINGS)
+        members = having(members, answer.assignment, generation)
+    assert not answer.needs_rejoin
+
+
+def test_racks_and_refusals_count_for_those_that_are_there() -> None:
+    """Partitions have other numbers in the question to the assignor, and their own ones again."""
+    near = [frozenset({"x"}), frozenset({"x"}), frozenset({"y"}), frozenset({"x"})]
+    members = group(
+        away("gone", pairs(1)),
+        replace(member("a", ["t"], rack="x"), refused=group_by_topic(pairs(3))),
+        member("b", ["t"], rack="y"),
+    )
+    answer = lead(CooperativeStickyAssignor(), Cluster({"t": 4}, {"t": near}), members)
+    assert ("t", 2) in flatten(answer.assignment["b"])
+    assert ("t", 3) in flatten(answer.assignment["b"])
+    assert flatten(answer.assignment["a"]) == set(pairs(0))

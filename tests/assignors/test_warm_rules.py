@@ -127,3 +127,16 @@ def test_odd_lags_are_unknown_ones() -> None:
     for lag in (-1, -4, 2**70):
         answer = refined({T0: "new"}, old, warm("new", ["t"], {T0: lag}))
         assert actives(answer) == {T0: "old"}
+
+
+def test_what_was_released_goes_to_a_member_that_waits_for_something_though_it_has_enough() -> None:
+    """It has too much, as long as the one that this is meant for is cold."""
+    t3, t4 = ("t", 3), ("t", 4)
+    giver = warm("giver", ["t"], {T0: 0, T1: RUNNING}, [T1])
+    waiting = warm(
+        "waiting", ["t"], {T0: 0, T1: 0} | dict.fromkeys([T2, t3, t4], RUNNING), [T2, t3, t4]
+    )
+    targets = dict.fromkeys([T0, T2, t3, t4], "new") | {T1: "waiting"}
+    answer = refined(targets, giver, waiting, warm("new", ["t"]))
+    assert actives(answer)[T0] == "waiting"
+    assert actives(answer)[T1] == "giver"

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from coterie_assignors import (
+    UNKNOWN,
     Cluster,
     CooperativeStickyAssignor,
     MemberInfo,
@@ -420,8 +421,9 @@ def test_newcomer_does_not_take_from_a_member_that_is_away() -> None:
         telling("b", dict.fromkeys(range(6, 12), 1.0)),
         telling("new", {}),
     )
-    given = share(members, 12)
-    assert {name: len(each) for name, each in given.items()} == {"a": 6, "b": 3, "new": 3}
+    copying = replace(members["new"], warm=WarmReport(lags={("t", 0): 0}))
+    for given in (share(members, 12), share(members | {"new": copying}, 12)):
+        assert {name: len(each) for name, each in given.items()} == {"a": 6, "b": 3, "new": 3}
 
 
 def test_partition_waits_where_all_subscribers_are_away() -> None:
@@ -450,6 +452,53 @@ def test_partition_without_owner_goes_to_who_has_a_copy_if_that_has_room() -> No
     assert 3 in share(members, 5, tolerance=2.0)["b"]
     assert 3 in share(members | {"a": copying}, 5, tolerance=2.0)["a"]
     assert 3 in share(members | {"a": copying}, 5, tolerance=0.1)["b"]
+
+
+def test_what_was_given_up_goes_to_whom_it_was_given_up_for() -> None:
+    """That one has a copy by now; another one may have a lower load."""
+    members = group(
+        telling("a", {0: 3.0}, left={1: 1.0}),
+        telling("b", {2: 2.0}),
+        telling("c", {3: 1.0}),
+        telling("d", {4: 3.0, 5: 1.0}),
+    )
+    copying = replace(members["b"], warm=WarmReport(lags={("t", 1): 10}))
+    former = replace(members["a"], warm=WarmReport(lags={("t", 1): 0}))
+    unsure = replace(members["c"], warm=WarmReport(lags={("t", 1): UNKNOWN}))
+    assert 1 in share(members, 6)["c"]
+    assert 1 in share(members | {"a": former, "b": copying, "c": unsure}, 6, tolerance=0.1)["b"]
+
+
+@pytest.mark.parametrize("more", [0.0, 0.01])
+def test_what_is_on_its_way_goes_on_whoever_has_most_now(more: float) -> None:
+    """Or copies would be begun and given up as loads go up and down a little."""
+    members = group(
+        telling("a", {0: 3.0, 1: 1.0}),
+        telling("b", {2: 1.0}),
+        telling("c", {3: 3.0 + more, 4: 1.0}),
+        telling("d", {5: 2.0}),
+        telling("e", {6: 2.0}),
+    )
+    copying = replace(members["b"], warm=WarmReport(lags={("t", 1): 500}))
+    assert share(members | {"b": copying}, 7, max_moves=1)["b"] == {1, 2}
+
+
+def test_newcomer_goes_on_copying_what_it_has_begun_to_copy() -> None:
+    owners = {"a": dict.fromkeys(range(8), 1.0), "b": dict.fromkeys(range(8, 16), 1.25)}
+    members = group(*(telling(name, owned) for name, owned in owners.items()), telling("c", {}))
+    begun = {1, 2, 3, 4}
+    copying = replace(members["c"], warm=WarmReport(lags={("t", n): 70_000 for n in begun}))
+    assert begun <= share(members | {"c": copying}, 16)["c"]
+    assert not begun & share(members, 16)["c"]
+
+
+def test_exchange_that_has_begun_goes_on() -> None:
+    members = group(
+        telling("a", {0: 5.0, 1: 4.0}), telling("b", {2: 3.0, 3: 3.0}), telling("c", {4: 6.0})
+    )
+    copying = replace(members["a"], warm=WarmReport(lags={("t", 2): 900}))
+    assert share(members, 5, max_moves=2)["a"] == {1, 3}
+    assert share(members | {"a": copying}, 5, max_moves=2)["a"] == {1, 2}
 
 
 def test_member_that_leaves_costs_the_others_nothing() -> None:

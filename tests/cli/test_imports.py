@@ -59,7 +59,7 @@ def imported_by(program: str, *arguments: str) -> set[str]:
         ("import coterie_client", 50, set()),
         ("import coterie_protocol", 140, set()),
         ("from coterie import Admin", 240, {"asyncio"}),
-        ("from coterie import Group", 307, {"asyncio"}),
+        ("from coterie import Group", 303, {"asyncio"}),
     ],
 )
 def test_library_imports_little(program: str, limit: int, expected: set[str]) -> None:
@@ -71,6 +71,11 @@ def test_library_imports_little(program: str, limit: int, expected: set[str]) ->
 def test_pytest_plugin_imports_nothing_heavy() -> None:
     """Each run of pytest imports it wherever Coterie is installed."""
     assert not imported_by("import coterie_testing.plugin") & HEAVY
+
+
+def test_group_does_not_import_what_only_members_with_state_need() -> None:
+    modules = imported_by("from coterie import Group")
+    assert not {"coterie_protocol.streams._data", "coterie_client.membership.warm_blocks"} & modules
 
 
 def test_admin_does_not_import_what_members_need() -> None:

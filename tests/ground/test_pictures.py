@@ -16,6 +16,7 @@ from coterie_pipeline.report.page import page
 from tests.ground.documented import ROOT
 from tests.pipeline.report.samples import HOSTILE, detail, report
 from tools.draw_pictures import PICTURES
+from tools.pictures import console as console_pictures
 from tools.pictures.demo import record
 from tools.pictures.report import picture_of
 from tools.pictures.terminal import Frame, Screen, Terminal, animation, screen
@@ -113,6 +114,26 @@ def test_blocks_are_drawn_and_not_written() -> None:
 def test_picture_of_a_page_is_whole(name: str) -> None:
     parsed((PICTURES / name).read_text(encoding="utf-8"))
     assert f"docs/pictures/{name}" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", console_pictures.PICTURES)
+def test_picture_of_the_console_is_whole(name: str) -> None:
+    parsed((PICTURES / name).read_text(encoding="utf-8"))
+    page = (ROOT / "docs" / "how-to" / "console.md").read_text(encoding="utf-8")
+    assert f"../pictures/{name}" in page
+
+
+@pytest.mark.slow
+def test_pictures_of_the_console_are_taken(tmp_path: Path) -> None:
+    executable = console_pictures.chromium()
+    if executable is None:
+        pytest.skip("no Chromium on the path; install it, or say where it is with CHROMIUM=")
+    pictures = console_pictures.take(tmp_path, executable)
+    assert tuple(pictures) == console_pictures.PICTURES
+    for picture in pictures.values():
+        parsed(picture)
+    assert "cooperative-sticky" in pictures["console-group.svg"]
+    assert "importer" in pictures["console.svg"]
 
 
 def test_still_picture_of_the_demo_is_its_end() -> None:

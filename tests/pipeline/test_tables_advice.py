@@ -20,9 +20,9 @@ def _evidence(**values: int | str) -> dict[str, str]:
     return {name: str(value) for name, value in values.items()}
 
 
-def _of_group(tables: TableRows, group: str) -> tuple[Any, ...]:
+def _of_group(tables: TableRows, group: str, **where: str) -> tuple[Any, ...]:
     """All that is advised to a group, which is one thing."""
-    return tables.row("advice", group, *_FOUND)
+    return tables.row("advice", group, *_FOUND, **where)
 
 
 def _of_node(tables: TableRows, node: str) -> list[tuple[Any, ...]]:
@@ -267,23 +267,23 @@ def test_whom_nobody_waits_for_much_is_not_slow(tables: TableRows, group: str) -
 
 
 def test_two_processes_with_one_name_are_wrong(tables: TableRows) -> None:
-    row = _of_group(tables, "replaced")
+    row = _of_group(tables, "replaced", rule="one_name_for_two")
     evidence = _evidence(times=2, hosts="/a1 and /a2")
     assert row == ("one_name_for_two", "wrong", "i", None, 1300, 1400, evidence)
 
 
 def test_two_processes_of_one_host_have_one_host(tables: TableRows) -> None:
-    *_, evidence = _of_group(tables, "one-name-for-two")
+    *_, evidence = _of_group(tables, "one-name-for-two", rule="one_name_for_two")
     assert evidence == _evidence(times=1, hosts="/h")
 
 
 def test_a_host_that_is_known_is_told_alone(tables: TableRows) -> None:
-    *_, evidence = _of_group(tables, "one-name-from-somewhere")
+    *_, evidence = _of_group(tables, "one-name-from-somewhere", rule="one_name_for_two")
     assert evidence == _evidence(times=1, hosts="/a2")
 
 
 def test_two_processes_may_come_from_nowhere(tables: TableRows) -> None:
-    *_, evidence = _of_group(tables, "one-name-from-nowhere")
+    *_, evidence = _of_group(tables, "one-name-from-nowhere", rule="one_name_for_two")
     assert evidence == _evidence(times=1, hosts="")
 
 

@@ -11,6 +11,7 @@ import pytest
 from coterie_protocol.journal import Line
 from coterie_server.history import History, RebalanceRecord
 from coterie_server.journal import verify
+from coterie_testing.replay import cost_of
 from tests.pipeline.oracle.tables import oracle_tables
 from tests.pipeline.scenarios.runs import PROFILES
 from tests.support.journals import simulated, write_journal
@@ -74,12 +75,33 @@ def test_the_oracle_and_the_history_agree_on_costs(tmp_path: Path) -> None:
     lines = [line for run in runs for line in run]
     write_journal(lines, tmp_path)
     found = {
-        (row["group"], row["started_ms"], row["ended_ms"]): row["stopped_partition_ms"]
+        (row["group"], row["started_ms"], row["ended_ms"]): _costs(row)
         for row in oracle_tables(tmp_path)["rebalances"]
         if row["outcome"] != "running"
     }
     kept = _history(lines)
     assert len(kept) > 100
+    assert sum(each.silent_partition_ms or 0 for each in kept) > 100_000
     assert found == {
-        (each.group, each.started_ms, each.ended_ms): each.stopped_partition_ms for each in kept
-    }
+        (each.group, each.started_ms, each.ended_ms): (
+            each.stopped_partition_ms, each.silent_partition_ms,
+        )
+        for each in kept
+    }  # fmt: skip
+
+
+def _costs(row: dict[str, Any]) -> tuple[int | None, int | None]:
+    return row["stopped_partition_ms"], row["silent_partition_ms"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_if_counts_what_the_tables_do(seed: int, tmp_path: Path) -> None:
+    # What rebalances cost, and all silences, whether a rebalance paid for them or not.
+    lines = simulated(seed, PROFILES[seed % 4])
+    write_journal(lines, tmp_path)
+    made = oracle_tables(tmp_path)
+    silent_ms = sum(row["most_ms"] for row in made["ownership_faults"] if row["fault"] == "silence")
+    stopped_ms = sum(row["stopped_partition_ms"] or 0 for row in made["rebalances"])
+    groups = {line.event.group for line in lines if line.event.group}
+    counted = [cost_of(lines, group).stopped_s for group in groups]
+    assert sum(each or 0 for each in counted) == pytest.approx((silent_ms + stopped_ms) / 1000)

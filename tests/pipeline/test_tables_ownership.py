@@ -82,14 +82,30 @@ def test_what_a_member_claims_it_owns(tables: TableRows) -> None:
 
 
 def test_a_static_member_that_comes_back_takes_over(tables: TableRows) -> None:
-    # Its holder stays, the member id changes, and no other member owns anything meanwhile.
+    # Its holder stays, and the member id changes.
     columns = ("holder", "member", "host", "from_ms", "to_ms", "began", "ended", "last_generation")
     assert tables.rows("ownership", "replaced", *columns) == [
         ("i", "a1", "/a1", 0, 1000, "assigned", "replaced", 1),
         ("i", "a2", "/a2", 1000, 2000, "replaced", "replaced", 1),
         ("i", "a3", "/a3", 2000, 3110, "replaced", "open", 2),
     ]
-    assert tables.rows("ownership_faults", "replaced", *_FAULT) == []
+
+
+def test_a_former_self_that_works_on_is_a_second_owner_perhaps(tables: TableRows) -> None:
+    columns = (*_FAULT, "holder", "next_holder", "member", "next_member")
+    assert tables.rows("ownership_faults", "replaced", *columns, fault="overlap") == [
+        ("overlap", 0, 1000, 1400, 0, 400, "replaced", "i", "i", "a1", "a2")
+    ]
+    assert tables.row("group_health", "replaced", "overlaps", "possible_overlaps") == (0, 1)
+
+
+def test_partitions_wait_for_a_static_member_that_comes_back(tables: TableRows) -> None:
+    # It was not heard of for some time before; no rebalance follows.
+    columns = (*_FAULT, "member", "rebalance")
+    assert tables.rows("ownership_faults", "replaced", *columns, fault="silence") == [
+        ("silence", 0, 993, 1000, 7, 7, "replaced", "a1", None),
+        ("silence", 0, 1993, 2000, 7, 7, "replaced", "a2", None),
+    ]
 
 
 def test_a_former_self_may_work_until_it_is_refused(tables: TableRows) -> None:
@@ -125,9 +141,9 @@ def test_a_static_member_owns_what_waits_for_it_until_its_place_is_given_up(
     assert tables.rows("ownership", group, "partition", "released_ms", holder="i") == [(0, 90_000)]
     (ended,) = tables.row("member_sessions", group, "ended", member="a")
     assert ended == "registration_expired"
-    columns = ("cause", "went", "detection_ms", "stopped_partition_ms")
+    columns = ("cause", "went", "detection_ms", "stopped_partition_ms", "silent_partition_ms")
     assert tables.row("rebalances", group, *columns, rebalance=2) == (
-        *("registration_expired", ["a"], 60_000, 500),
+        *("registration_expired", ["a"], 60_000, 500, 60_000),
     )
 
 
@@ -144,8 +160,8 @@ def test_eager_members_stand_still_from_their_joins_on(tables: TableRows) -> Non
 
 
 def test_what_a_dead_member_had_stands_still_from_when_it_is_given_up(tables: TableRows) -> None:
-    # It stopped before that, at an unknown time.
-    row = tables.row("ownership_faults", "dead", *_FAULT, "began", "rebalance", "is_open")
+    told = (*_FAULT, "began", "rebalance", "is_open")
+    row = tables.row("ownership_faults", "dead", *told, fault="gap")
     assert row == (
         *("gap", 0, 12_000, 12_500, 500, 500),
         *("session_expired", "session_expired", 2, False),
@@ -153,6 +169,47 @@ def test_what_a_dead_member_had_stands_still_from_when_it_is_given_up(tables: Ta
     assert tables.row("ownership", "dead", "released_ms", holder="a") == (12_000,)
     columns = ("went", "detection_ms", "kept", "keepable", "partitions", "stopped_partition_ms")
     assert tables.row("rebalances", "dead", *columns, rebalance=2) == (["a"], 10_100, 1, 1, 2, 500)
+
+
+def test_the_silence_before_that_is_a_part_of_what_a_death_costs(tables: TableRows) -> None:
+    # It stopped before it was given up, and sent nothing since 1900.
+    silence = tables.row(
+        "ownership_faults", "dead", *_FAULT, "rebalance", "holder", fault="silence"
+    )
+    assert silence == ("silence", 0, 1900, 12_000, 10_100, 10_100, "session_expired", 2, "a")
+    columns = ("cause", "stopped_partition_ms", "silent_partition_ms")
+    assert tables.rows("rebalances", "dead", *columns) == [
+        ("member_joined", 0, 0),
+        ("session_expired", 500, 10_100),
+    ]
+    # Both partitions from 0 to 12,500 ms, of which one had no owner that worked.
+    health = ("stopped_partition_ms", "silent_partition_ms", "availability")
+    assert tables.row("group_health", "dead", *health) == (500, 10_100, 14_400 / 25_000)
+
+
+def test_a_silence_counts_from_the_assignment_on(tables: TableRows) -> None:
+    # Before that, what it gives stood still, and that has been counted.
+    columns = (*_FAULT, "rebalance", "member")
+    row = tables.row("ownership_faults", "dead-since-it-joined", *columns, fault="silence")
+    assert row == ("silence", 1, 2110, 12_010, 9900, 9900, "session_expired", 3, "b")
+
+
+def test_nobody_pays_for_silence_before_a_group_starts_afresh(tables: TableRows) -> None:
+    rows = tables.rows("ownership_faults", "dead-and-empty", *_FAULT, "rebalance", fault="silence")
+    assert rows == [("silence", 0, 1900, 12_000, 10_100, 10_100, "session_expired", None)]
+    costs = tables.rows("rebalances", "dead-and-empty", "silent_partition_ms")
+    assert costs == [(0,), (0,)]
+
+
+def test_members_of_one_name_and_host_are_two(tables: TableRows) -> None:
+    # The third is the first one, come back; who comes while both are there is another one.
+    rows = tables.rows("member_sessions", "one-host", "member", "identity", "back_after_ms")
+    assert rows == [
+        ("c-1", "c@/h", 500),
+        ("c-2", "c@/h#2", None),
+        ("c-3", "c@/h", None),
+        ("c-4", "c@/h#3", None),
+    ]
 
 
 def test_a_gap_that_goes_on_ends_with_the_journal(tables: TableRows) -> None:
@@ -181,7 +238,7 @@ def test_a_partition_stands_still_between_the_two_steps(tables: TableRows) -> No
     row = tables.row("ownership_faults", "two-steps", *_FAULT, "rebalance", "began")
     assert row == ("gap", 1, 1110, 1310, 200, 200, "revocation_follow_up", 3, "taken")
     rows = tables.rows("rebalances", "two-steps", "stopped_partition_ms", "kept", "keepable")
-    assert rows == [(0, None, None), (0, 1, 1), (200, 1, 1)]
+    assert rows == [(0, 0, 0), (0, 1, 1), (200, 1, 1)]
 
 
 def test_a_follow_up_belongs_to_what_called_for_it(tables: TableRows) -> None:
@@ -295,7 +352,7 @@ def test_what_cannot_be_known_costs_nobody_knows_how_much(tables: TableRows) -> 
     # The cost of the rebalance that follows upon it is unknown, not zero.
     columns = ("partitions", "kept", "keepable", "stopped_partition_ms")
     assert tables.rows("rebalances", "unreadable", *columns) == [
-        (1, None, None, 0),
+        (1, 0, 0, 0),
         (None, None, None, 0),
         (1, None, None, None),
         (1, 1, 1, 50),
@@ -311,7 +368,7 @@ def test_a_group_that_is_deleted_has_no_gap(tables: TableRows) -> None:
     ]
     columns = ("rebalance", "outcome", "generation", "came", "went", "kept")
     assert tables.rows("rebalances", "deleted", *columns) == [
-        (1, "completed", 1, ["a"], [], None),
-        (2, "emptied", 2, [], ["a"], None),
-        (3, "completed", 3, ["b"], [], None),
+        (1, "completed", 1, ["a"], [], 0),
+        (2, "emptied", 2, [], ["a"], 0),
+        (3, "completed", 3, ["b"], [], 0),
     ]

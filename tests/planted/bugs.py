@@ -20,7 +20,7 @@ from coterie_assignors.warm import actives, refiner, standby_moves
 from coterie_assignors.warm import group as warm_group
 from coterie_assignors.warm import standbys as warm_standbys
 from coterie_client import checks, driver, group
-from coterie_client.membership import consumer_protocol, leaving, standbys
+from coterie_client.membership import leaving, standbys, warm_blocks
 from coterie_client.membership import offsets as commits
 from coterie_protocol.consumer import flatten
 from coterie_protocol.error_codes import ErrorCode
@@ -324,7 +324,7 @@ def unknown_lag_counts_as_none(look: Any, self: Any, held: Any) -> Any:
     return {partition: max(lag, 0) for partition, lag in look(self, held).items()}
 
 
-@_bug(consumer_protocol, "orders_of", "tests/client/membership/test_warm_meetings.py")
+@_bug(warm_blocks, "orders_of", "tests/client/membership/test_warm_meetings.py")
 def coming_partitions_grow_cold(orders_of: Any, *arguments: Any) -> Any:
     """What a member is about to get is no standby of it until the owner has let go."""
     orders = orders_of(*arguments)

@@ -8,7 +8,7 @@ the coordinator away and makes a new one of what was stored.  After every step t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -54,6 +54,7 @@ from tests.support.requests import Asked
 from tests.support.turns import finished
 
 if TYPE_CHECKING:
+    from coterie_server.group.step import Step
     from coterie_server.group.table import GroupTable
 
 __all__ = ["Answer", "Client", "World", "assigned", "offsets_of"]
@@ -296,6 +297,10 @@ class World:
     def force_rebalance(self, group: str = "g") -> None:
         """Ask for a rebalance as an administrator."""
         self._take(self.coordinator.force_rebalance(group, self.now_ms))
+
+    def operate(self, operation: Callable[[Step], None]) -> None:
+        """Have an operator ask for something."""
+        self._take(self.coordinator.operate(operation, self.now_ms))
 
     def change_topic(self, topic: str, change: str, partitions: int = 0) -> None:
         """Create, grow or delete a topic."""

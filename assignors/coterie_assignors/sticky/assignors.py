@@ -19,6 +19,7 @@ from coterie_assignors.base import (
     RebalanceProtocol,
 )
 from coterie_assignors.outlook import read_loads
+from coterie_assignors.presence import among_present
 from coterie_assignors.sticky.balance import balanced
 from coterie_assignors.sticky.interchange import prefer_copies
 from coterie_assignors.sticky.loads import balanced_by_load, imbalance
@@ -54,7 +55,14 @@ class _BalancedAssignor(Assignor):
         """Assign evenly, and let members keep as much as possible."""
         claims = {member_id: self.claim(member) for member_id, member in members.items()}
         if self.weights is not None:
-            return balanced_by_load(cluster, read_loads(members), claims, self.weights)
+            members = read_loads(members)
+        return among_present(self._balance, cluster, members, claims)
+
+    def _balance(
+        self, cluster: Cluster, members: Mapping[str, MemberInfo], claims: Mapping[str, Claim]
+    ) -> dict[str, Partitions]:
+        if self.weights is not None:
+            return balanced_by_load(cluster, members, claims, self.weights)
         return prefer_copies(balanced(cluster, members, claims), cluster, members, claims)
 
     def note_loads(self, report: LoadReport) -> None:

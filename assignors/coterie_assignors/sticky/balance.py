@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from coterie_assignors.base import (
+    NO_CLAIM,
     Claim,
     Cluster,
     MemberInfo,
@@ -28,7 +29,7 @@ def balanced(
 ) -> dict[str, Partitions]:
     """Assign all partitions evenly, moving as few as possible away from their owners."""
     order = in_kafka_order(members.values())
-    owners = resolve_claims([claims.get(member.member_id, Claim()) for member in order])
+    owners = resolve_claims([claims.get(member.member_id, NO_CLAIM) for member in order])
     pools = make_pools(order, cluster, owners)
     loads = set_quotas(pools, len(order))
     cancel_negative_cycles(pools, loads)

@@ -10,8 +10,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Final, TypeAlias
 
 from coterie_assignors.base import (
+    NO_CLAIM,
     Claim,
     Cluster,
     MemberInfo,
@@ -24,6 +27,10 @@ from coterie_assignors.ownership import UNOWNED, resolve_claims
 from coterie_protocol.consumer import flatten, group_by_topic
 
 __all__ = ["prefer_copies"]
+
+#: Topics with the same subscribers, or one topic; and the racks of the partition's replicas.
+_Kind: TypeAlias = tuple[int, frozenset[str]]
+_NOWHERE: Final = frozenset[str]()
 
 
 def prefer_copies(
@@ -40,67 +47,105 @@ def prefer_copies(
     What is exchanged has the same subscribers and racks, and `by_topic` also the same topic.  So
     loads stay as they are, and no more partitions move.
     """
-    if all(member.warm is None for member in members.values()):
+    # Without copies there is no choice; without moves, none is needed.
+    if not any(member.warm is not None and member.warm.lags for member in members.values()) or all(
+        name in claims and claims[name].owned == given for name, given in assignment.items()
+    ):
         return dict(assignment)
-    order = in_kafka_order(members.values())
-    taker = {
-        (entry.topic, number): index
-        for index, member in enumerate(order)
-        for entry in assignment[member.member_id]
-        for number in entry.partitions
-    }
-    topics = [frozenset(member.topics) for member in order]
-    owner = {
-        (topic, number): index
-        for topic, of_topic in resolve_claims(
-            [claims.get(member.member_id, Claim()) for member in order]
-        ).items()
-        for number, index in of_topic.items()
-        if index >= 0 and topic in topics[index]
-    }
-    if all(owner.get(pair) == index for pair, index in taker.items()):
-        return dict(assignment)
-    copies = Copies(order) if copies is None else copies
+    order = in_kafka_order(members.values()) if copies is None else copies.order
+    plan = _Plan(order, assignment, claims)
     changes: dict[Pair, int] = {}
-    for alike in _alike(order, cluster, taker, by_topic=by_topic):
-        changes |= _exchanged(alike, taker, owner, copies)
+    if plan.moving:
+        kinds = _Kinds(order, cluster, by_topic=by_topic)
+        for kind, moving in kinds.grouped(plan.moving).items():
+            gives = Counter(plan.owner.get(pair, UNOWNED) for pair in moving)
+            takes = Counter(plan.taker[pair] for pair in moving)
+            if len(takes) == 1 and gives.keys() == {UNOWNED}:
+                continue  # One member gets all that is free.
+            alike = [
+                pair
+                for pair in kinds.alike(plan.taker, kind)
+                if plan.owner.get(pair, UNOWNED) in gives
+            ]
+            copies = Copies(order) if copies is None else copies
+            changes |= _exchanged(moving, alike, plan, gives, takes, copies)
     if not changes:
         return dict(assignment)
     pairs: list[list[Pair]] = [[] for _ in order]
-    for pair, index in (taker | changes).items():
+    for pair, index in (plan.taker | changes).items():
         pairs[index].append(pair)
     return {member.member_id: group_by_topic(pairs[n]) for n, member in enumerate(order)}
 
 
-def _alike(
-    order: Sequence[MemberInfo], cluster: Cluster, taker: Mapping[Pair, int], *, by_topic: bool
-) -> Iterable[list[Pair]]:
-    """The partitions that can stand in for each other."""
-    pools: dict[Hashable, int] = {}
-    pool_of = {
-        topic: pools.setdefault(topic if by_topic else tuple(theirs), len(pools))
-        for topic, theirs in subscribers_by_topic(order, cluster).items()
-    }
-    groups: dict[tuple[int, frozenset[str]], list[Pair]] = {}
-    for pair in sorted(taker):
-        racks = cluster.racks.get(pair[0])
-        where = racks[pair[1]] if racks else frozenset[str]()
-        groups.setdefault((pool_of[pair[0]], where), []).append(pair)
-    return groups.values()
+class _Plan:
+    """Who is to have what, who has it now, and what differs."""
+
+    def __init__(
+        self,
+        order: Sequence[MemberInfo],
+        assignment: Mapping[str, Partitions],
+        claims: Mapping[str, Claim],
+    ) -> None:
+        self.taker: dict[Pair, int] = {
+            (entry.topic, number): index
+            for index, member in enumerate(order)
+            for entry in assignment[member.member_id]
+            for number in entry.partitions
+        }
+        topics = [frozenset(member.topics) for member in order]
+        claimed = resolve_claims([claims.get(member.member_id, NO_CLAIM) for member in order])
+        self.owner: dict[Pair, int] = {
+            (topic, number): index
+            for topic, of_topic in claimed.items()
+            for number, index in of_topic.items()
+            if index >= 0 and topic in topics[index]
+        }
+        owner = self.owner
+        self.moving = sorted(pair for pair, index in self.taker.items() if owner.get(pair) != index)
+
+
+class _Kinds:
+    """Which partitions can stand in for each other: those of one kind."""
+
+    def __init__(self, order: Sequence[MemberInfo], cluster: Cluster, *, by_topic: bool) -> None:
+        pools: dict[Hashable, int] = {}
+        self._pool_of = {
+            topic: pools.setdefault(topic if by_topic else tuple(theirs), len(pools))
+            for topic, theirs in subscribers_by_topic(order, cluster).items()
+        }
+        self._racks = cluster.racks
+        self._all: dict[_Kind, list[Pair]] | None = None
+
+    def grouped(self, pairs: Iterable[Pair]) -> dict[_Kind, list[Pair]]:
+        """Partitions by their kind."""
+        found: dict[_Kind, list[Pair]] = {}
+        if not self._racks and len(set(self._pool_of.values())) == 1:
+            return {(0, _NOWHERE): list(pairs)}
+        for pair in pairs:
+            racks = self._racks.get(pair[0])
+            where = racks[pair[1]] if racks else _NOWHERE
+            found.setdefault((self._pool_of[pair[0]], where), []).append(pair)
+        return found
+
+    def alike(self, pairs: Iterable[Pair], kind: _Kind) -> list[Pair]:
+        """Those of these partitions that are of one kind; they are the same in each call."""
+        if self._all is None:
+            self._all = self.grouped(pairs)
+        return self._all[kind]
 
 
 def _exchanged(
-    alike: Sequence[Pair],
-    taker: Mapping[Pair, int],
-    owner: Mapping[Pair, int],
+    moving: Sequence[Pair],
+    alike: Iterable[Pair],
+    plan: _Plan,
+    gives: Counter[int],
+    takes: Counter[int],
     copies: Copies,
 ) -> dict[Pair, int]:
     """The new takers of partitions that move, or moved before."""
-    moving = [pair for pair in alike if owner.get(pair, UNOWNED) != taker[pair]]
-    gives = Counter(owner.get(pair, UNOWNED) for pair in moving)
-    takes = Counter(taker[pair] for pair in moving)
+    taker, owner = plan.taker, plan.owner
     changes: dict[Pair, int] = {}
-    for _, pair, member in sorted(_copied(alike, takes, copies)):
+    for _, pair, member in sorted(_copied(frozenset(alike), takes, copies)):
         giver = owner.get(pair, UNOWNED)
         if pair not in changes and takes[member] and gives[giver] and giver != member:
             changes[pair] = member
@@ -123,16 +168,11 @@ def _exchanged(
 
 
 def _copied(
-    alike: Sequence[Pair], takes: Mapping[int, int], copies: Copies
+    alike: AbstractSet[Pair], takes: Iterable[int], copies: Copies
 ) -> Iterable[tuple[int, Pair, int]]:
     """The copies that takers have, with their lag."""
-    takers: dict[int, list[int]] = {}
     for member in takes:
-        takers.setdefault(copies.process_of[member], []).append(member)
-    for pair in alike:
-        for process, lag in copies.lags.get(pair, {}).items():
-            for member in takers.get(process, ()):
-                if not copies.order[member].refused or pair not in flatten(
-                    copies.order[member].refused
-                ):
-                    yield lag, pair, member
+        refused = flatten(copies.order[member].refused)
+        for pair, lag in copies.of_process[copies.process_of[member]].items():
+            if pair in alike and pair not in refused:
+                yield lag, pair, member

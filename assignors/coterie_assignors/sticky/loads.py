@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from coterie_assignors.base import Claim, Cluster, MemberInfo, Partitions, in_kafka_order
+from coterie_assignors.base import NO_CLAIM, Claim, Cluster, MemberInfo, Partitions, in_kafka_order
 from coterie_assignors.ownership import UNOWNED, resolve_claims
 from coterie_assignors.sticky.balance import balanced, by_member
 from coterie_assignors.sticky.interchange import prefer_copies
@@ -65,7 +65,7 @@ def imbalance(
 def _make_pools(
     order: Sequence[MemberInfo], cluster: Cluster, claims: Mapping[str, Claim]
 ) -> list[Pool]:
-    owners = resolve_claims([claims.get(member.member_id, Claim()) for member in order])
+    owners = resolve_claims([claims.get(member.member_id, NO_CLAIM) for member in order])
     return make_pools(order, cluster, owners)
 
 

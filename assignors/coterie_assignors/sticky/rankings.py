@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Generic, TypeVar
 
-__all__ = ["Ranking"]
+from coterie_assignors.base import Cluster, MemberInfo
+from coterie_assignors.sticky.pools import Pool
+
+__all__ = ["Racks", "Ranking"]
 
 G = TypeVar("G", bound=Hashable)
 
@@ -71,3 +74,35 @@ class Ranking(Generic[G]):
 
     def _entry(self, member: int) -> _Entry:
         return self._sign * self._loads[member], self._sign * self._counts[member], member
+
+
+class Racks:
+    """Which members are near to a partition, where that makes a difference."""
+
+    def __init__(
+        self, order: Sequence[MemberInfo], pools: Sequence[Pool], cluster: Cluster
+    ) -> None:
+        #: By pool and rack, the members in that rack, and those that do not tell theirs.
+        self.members: dict[tuple[int, str], list[int]] = {}
+        self._racks: list[frozenset[str]] = []
+        if not cluster.racks or len({member.rack or None for member in order}) < 2:
+            return
+        for pool in pools:
+            for topic in pool.topics:
+                known = cluster.racks.get(topic, ())[: cluster.topics[topic]]
+                self._racks += known
+                self._racks += [frozenset()] * (cluster.topics[topic] - len(known))
+        everywhere = sorted({rack for racks in self._racks for rack in racks})
+        for index, pool in enumerate(pools):
+            for rack in everywhere:
+                near = [
+                    each
+                    for each in pool.members
+                    if (order[each].rack or rack) == rack and not order[each].is_away
+                ]
+                if near:
+                    self.members[index, rack] = near
+
+    def of(self, position: int) -> Collection[str]:
+        """The racks of a partition's replicas; none where they make no difference."""
+        return sorted(self._racks[position]) if self._racks else ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
 
 from coterie_assignors.ownership import UNOWNED
@@ -33,6 +33,12 @@ class Shelves:
     def pools_of(self, member: int) -> list[int]:
         """The pools of which a member has partitions."""
         return sorted({pool for (pool, _), items in self._of(member).items() if items})
+
+    def positions(self, member: int, kinds: Collection[Kind]) -> Iterator[int]:
+        """The partitions of a member that are of these kinds."""
+        for (_, kind), items in self._of(member).items():
+            if kind in kinds:
+                yield from (position for _, position in items)
 
     def put(self, member: int, position: int) -> None:
         """Add a partition that was free, or is by now: it may move on at no cost."""

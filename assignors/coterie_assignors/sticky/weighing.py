@@ -7,10 +7,11 @@ whichever order members come.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from math import fsum
+from math import fsum, inf
 from typing import Final
 
 from coterie_assignors.base import Cluster, MemberInfo
@@ -20,7 +21,7 @@ from coterie_assignors.sticky.pools import Pool
 from coterie_assignors.weights import Weights
 from coterie_protocol.consumer import flatten
 
-__all__ = ["LEAST", "Cargo", "Kind", "weigh"]
+__all__ = ["LEAST", "Cargo", "Kind", "mean_loads", "weigh"]
 
 #: What the partitions weigh on average.
 _MEAN: Final = 2**20
@@ -54,8 +55,8 @@ class Cargo:
     owners: list[int] = field(default_factory=list)
     #: The members that should not get a partition, because they refused it or have just lost it.
     barred: dict[int, set[int]] = field(default_factory=dict)
-    #: The members that have a copy of a partition's state, where members tell of any.
-    copies: dict[int, set[int]] = field(default_factory=dict)
+    #: The members that have a copy of a partition's state, where members tell of any, and its lag.
+    copies: dict[int, dict[int, int]] = field(default_factory=dict)
     #: Whether partitions are on their way from one member to another one.
     is_handing_over: bool = False
 
@@ -177,12 +178,16 @@ def _bar_and_free(
             position += 1
 
 
-def _copies(order: Sequence[MemberInfo], pairs: Sequence[_Pair]) -> dict[int, set[int]]:
+def _copies(order: Sequence[MemberInfo], pairs: Sequence[_Pair]) -> dict[int, dict[int, int]]:
     if all(member.warm is None for member in order):
         return {}
     copies = Copies(order)
     return {
-        position: {member for each in copies.lags[pair] for member in copies.members_of[each]}
+        position: {
+            member: lag
+            for each, lag in copies.lags[pair].items()
+            for member in copies.members_of[each]
+        }
         for position, pair in enumerate(pairs)
         if pair in copies.lags
     }
@@ -199,3 +204,38 @@ def _kinds(
             told = reports[owner].get(pair)
             rested = told is not None and told.age_ms >= rest_ms
             yield Kind.RESTED if rested else Kind.RESTING
+
+
+# What members have on average
+
+
+def mean_loads(
+    pools: Sequence[Pool], cargo: Cargo, members: int, away: Collection[int]
+) -> list[float]:
+    """For each member, the mean load of those that it shares topics with, directly or not.
+
+    Members that are away do not count, and have as much as they have.
+    """
+    root = list(range(members))
+
+    def find(member: int) -> int:
+        while root[member] != member:
+            root[member] = root[root[member]]
+            member = root[member]
+        return member
+
+    for pool in pools:
+        first = find(pool.members[0])
+        for member in pool.members:
+            root[find(member)] = first
+    totals: dict[int, int] = {}
+    for index, weight, owner in zip(cargo.pools, cargo.weights, cargo.owners, strict=True):
+        if owner not in away:
+            top = find(pools[index].members[0])
+            totals[top] = totals.get(top, 0) + weight
+    tops = [find(member) for member in range(members)]
+    sizes = Counter(top for member, top in enumerate(tops) if member not in away)
+    return [
+        inf if member in away else totals.get(top, 0) / sizes[top]
+        for member, top in enumerate(tops)
+    ]

@@ -18,28 +18,25 @@ end.  All is decided by what members told when they joined; there is no clock he
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from heapq import heapify, heappop, heappush
-from math import inf
 from typing import Final
 
 from coterie_assignors.base import Cluster, MemberInfo
+from coterie_assignors.copies import UNKNOWN_LAG
 from coterie_assignors.ownership import UNOWNED
 from coterie_assignors.sticky.pools import Pool
-from coterie_assignors.sticky.rankings import Ranking
-from coterie_assignors.sticky.shelves import Shelves
-from coterie_assignors.sticky.weighing import LEAST, Cargo, Kind
+from coterie_assignors.sticky.rankings import Racks, Ranking
+from coterie_assignors.sticky.shelves import Item, Shelves
+from coterie_assignors.sticky.weighing import LEAST, Cargo, Kind, mean_loads
 from coterie_assignors.weights import Weights
 
 __all__ = ["WeightedPlan"]
 
 #: How many of the members with the lowest, or highest, loads are tried for a move.
 _TRIES: Final = 3
-
-#: In exchanges, copies of what is exchanged do not count.
-_COLD: Final = True
 
 #: An exchange moves two partitions, so it has to gain more than this part of the tolerance.
 _EXCHANGE_GAIN: Final = 4
@@ -49,8 +46,8 @@ _EXCHANGE_GAIN: Final = 4
 class _Move:
     """A change that makes two loads more even; those that sort first are better."""
 
-    #: Whether the taker has no copy of the partition's state.
-    is_cold: bool
+    #: How many copies of state are missing where partitions are to be.
+    missing: int
     #: The higher one of the two loads after it, or the goal if that is higher.
     score: int
     #: How many partitions it takes from their owners.
@@ -91,7 +88,7 @@ class WeightedPlan:
         for index, pool in enumerate(pools):
             for member in pool.members:
                 self._pools_of[member].append(index)
-        self._means = _mean_loads(pools, cargo, members, self._away)
+        self._means = mean_loads(pools, cargo, members, self._away)
         by_pool = {
             index: [member for member in pool.members if member not in self._away]
             for index, pool in enumerate(pools)
@@ -99,7 +96,7 @@ class WeightedPlan:
         self._lowest = Ranking(self._loads, self._counts, by_pool)
         self._fewest = Ranking(self._counts, self._loads, by_pool)
         self._highest = Ranking(self._loads, self._counts, by_pool, highest_first=True)
-        self._racks = _Racks(order, pools, cluster)
+        self._racks = Racks(order, pools, cluster)
         self._lowest_near = Ranking(self._loads, self._counts, self._racks.members)
         self._shelves = Shelves(cargo, members)
         self._moves_left = 0
@@ -153,11 +150,11 @@ class WeightedPlan:
 
     def _taker_of(self, position: int) -> int:
         pool = self._cargo.pools[position]
-        if position in self._cargo.barred:
+        near = self._with_copy(position)
+        if near is None and position in self._cargo.barred:
             welcome = self._lowest.firsts(pool, lambda each: self._accepts(each, position), 1)
             if welcome:
                 return welcome[0]
-        near = self._with_copy(position)
         if near is None:
             near = self._nearby(position, self._goal)
         if near is None and self._cargo.weights[position] == LEAST:
@@ -173,13 +170,24 @@ class WeightedPlan:
         return load <= self._goal(member) and self._accepts(member, position)
 
     def _with_copy(self, position: int) -> int | None:
-        """The member with a copy of the partition's state that has the lowest load, and room."""
+        """The member with a copy of the partition's state that has the lowest load, and room.
+
+        What was given up for another member goes to the one whose copy is best: to that one, if
+        only that has a copy.  It was decided then that there is room.
+        """
         pool = self._cargo.pools[position]
-        able = [
-            member
-            for member in self._cargo.copies.get(position, ())
-            if pool in self._pools_of[member] and self._has_room(member, position)
-        ]
+        holders = self._cargo.copies.get(position, {})
+        able = [member for member in holders if pool in self._pools_of[member]]
+        if self._cargo.is_handing_over and position in self._cargo.barred:
+            able = [
+                each
+                for each in able
+                if holders[each] < UNKNOWN_LAG and self._accepts(each, position)
+            ]
+            return min(
+                able, key=lambda each: (holders[each], self._loads[each], each), default=None
+            )
+        able = [member for member in able if self._has_room(member, position)]
         return min(able, key=lambda member: (self._loads[member], member), default=None)
 
     def _nearby(self, position: int, most: Callable[[int], float]) -> int | None:
@@ -209,7 +217,18 @@ class WeightedPlan:
                 heappush(waiting, (self._loads[taker], taker))
 
     def _pull(self, taker: int) -> bool:
-        """Take the best partition to have from one of the members with the highest loads."""
+        """Take the best partition to have from one of the members with the highest loads.
+
+        What it has a copy of comes first, whoever has that: it may be on its way.
+        """
+        copied = (
+            (self._cargo.kinds[move.position], -self._loads[move.giver], move)
+            for position in self._copied.get(taker, ())
+            for move in self._move(self._cargo.owners[position], taker, position)
+        )
+        if (first := min(copied, default=None)) is not None:
+            self._place_at(first[-1].position, taker)
+            return True
         pairs = [
             (-self._loads[giver], giver, pool)
             for pool in self._pools_of[taker]
@@ -228,20 +247,65 @@ class WeightedPlan:
     def even_out(self, moves_max: int) -> None:
         """Relieve members that are above the limit, with so many moves at most."""
         self._moves_left = 0 if self._cargo.is_handing_over else moves_max
-        again = True
-        while again:
-            again = False
-            for giver in self._overloaded():
-                while self._loads[giver] > self._goal(giver) and self._relieve(giver):
-                    again = True
+        # As loads go up and down a little, another member has most; what is on its way goes on.
+        ways = (self._relieve_by_copies, self._relieve)
+        for relieve in ways if self._cargo.copies else ways[1:]:
+            again = True
+            while again:
+                again = False
+                for giver in self._overloaded():
+                    while self._loads[giver] > self._goal(giver) and relieve(giver):
+                        again = True
 
     def _overloaded(self) -> list[int]:
         loads = self._loads
         found = [member for member, load in enumerate(loads) if load > self._limit(member)]
         return sorted(found, key=lambda member: (-loads[member], member))
 
+    @cached_property
+    def _copied(self) -> dict[int, list[int]]:
+        """The partitions that each member has copies of."""
+        found: dict[int, list[int]] = {}
+        for position, holders in self._cargo.copies.items():
+            for member in holders:
+                found.setdefault(member, []).append(position)
+        return found
+
+    @property
+    def _movable(self) -> tuple[Kind, ...]:
+        return (Kind.FREE, Kind.RESTED) if self._moves_left else (Kind.FREE,)
+
+    def _relieve_by_copies(self, giver: int) -> bool:
+        """Move a partition to a member that has a copy of its state."""
+        moves = (
+            move
+            for position in self._shelves.positions(giver, self._movable)
+            for taker in self._cargo.copies.get(position, ())
+            for move in self._move(giver, taker, position)
+        )
+        best = min(moves, default=None)
+        if best is None:
+            return False
+        self._moves_left -= best.cost
+        self._carry_out(best)
+        return True
+
+    def _move(self, giver: int, taker: int, position: int) -> Iterator[_Move]:
+        """A move to a member with a copy, if that makes the two loads more even."""
+        if giver in (taker, UNOWNED) or giver in self._away:
+            return
+        if self._cargo.pools[position] not in self._pools_of[taker]:
+            return
+        high, low = self._loads[giver], self._loads[taker]
+        weight = self._cargo.weights[position]
+        if high <= low * self._share or weight >= high - low or not self._accepts(taker, position):
+            return
+        score = max(int(self._goal(giver)), high - weight, low + weight)
+        cost = int(self._cargo.kinds[position] != Kind.FREE)
+        yield _Move(0, score, cost, abs(weight - (high - low) / 2), giver, taker, position)
+
     def _relieve(self, giver: int) -> bool:
-        kinds = (Kind.FREE, Kind.RESTED) if self._moves_left else (Kind.FREE,)
+        kinds = self._movable
         pairs = [
             (taker, pool)
             for pool in self._shelves.pools_of(giver)
@@ -269,17 +333,13 @@ class WeightedPlan:
         def accept(position: int) -> bool:
             return self._accepts(taker, position)
 
-        def has_copy(position: int) -> bool:
-            return accept(position) and taker in self._cargo.copies.get(position, ())
-
-        for is_cold in (False, True) if self._cargo.copies else (True,):
-            chosen = accept if is_cold else has_copy
-            for kind in kinds:
-                for weight, position in self._shelves.near(giver, pool, kind, ideal, chosen):
-                    if weight < high - low:
-                        score, off = max(goal, high - weight, low + weight), abs(weight - ideal)
-                        cost = int(kind != Kind.FREE)
-                        yield _Move(is_cold, score, cost, off, giver, taker, position)
+        for kind in kinds:
+            for weight, position in self._shelves.near(giver, pool, kind, ideal, accept):
+                if weight < high - low:
+                    score, off = max(goal, high - weight, low + weight), abs(weight - ideal)
+                    cost = int(kind != Kind.FREE)
+                    missing = self._missing(taker, position)
+                    yield _Move(missing, score, cost, off, giver, taker, position)
 
     def _exchanges(
         self, giver: int, taker: int, pool: int, kinds: Collection[Kind]
@@ -291,92 +351,43 @@ class WeightedPlan:
         ideal, goal = (high - low) / 2, int(self._goal(giver))
         least_gain = self._means[giver] * (self._share - 1) / _EXCHANGE_GAIN
 
-        def accept(position: int) -> bool:
-            return self._accepts(giver, position)
-
         for kind in kinds:
             for heavy, given in self._shelves.heaviest(giver, pool, kind):
                 if not self._accepts(taker, given):
                     continue
                 for back_kind in kinds:
-                    wanted = heavy - ideal
-                    for light, back in self._shelves.near(taker, pool, back_kind, wanted, accept):
+                    for light, back in self._in_return(
+                        giver, taker, pool, back_kind, heavy - ideal
+                    ):
                         score = max(goal, high - heavy + light, low + heavy - light)
                         cost = (kind != Kind.FREE) + (back_kind != Kind.FREE)
                         if high - score > least_gain and cost <= self._moves_left:
                             off = abs(heavy - light - ideal)
-                            pair = (giver, taker, given, back)
-                            yield _Move(_COLD, score, cost, off, *pair)
+                            missing = self._missing(taker, given) + self._missing(giver, back)
+                            yield _Move(missing, score, cost, off, giver, taker, given, back)
+
+    def _in_return(
+        self, giver: int, taker: int, pool: int, kind: Kind, weight: float
+    ) -> Iterator[Item]:
+        """What a giver could get in return, of about this weight; also what it has copies of."""
+        yield from self._shelves.near(
+            taker, pool, kind, weight, lambda each: self._accepts(giver, each)
+        )
+        if self._cargo.copies:
+            yield from self._shelves.near(
+                *(taker, pool, kind, weight),
+                lambda each: self._accepts(giver, each) and not self._missing(giver, each),
+            )
+
+    def _missing(self, member: int, position: int) -> int:
+        """How many copies of a partition's state a member lacks: one or none."""
+        return int(member not in self._cargo.copies.get(position, ()))
 
     def _carry_out(self, move: _Move) -> None:
         taker = move.taker
         if move.back != UNOWNED:
             self._place_at(move.back, move.giver)
-        elif move.is_cold and self._racks.of(move.position):
+        elif move.missing and self._racks.of(move.position):
             near = self._nearby(move.position, lambda member: max(self._goal(member), move.score))
             taker = taker if near is None or near == move.giver else near
         self._place_at(move.position, taker)
-
-
-class _Racks:
-    """Which members are near to a partition, where that makes a difference."""
-
-    def __init__(
-        self, order: Sequence[MemberInfo], pools: Sequence[Pool], cluster: Cluster
-    ) -> None:
-        #: By pool and rack, the members in that rack, and those that do not tell theirs.
-        self.members: dict[tuple[int, str], list[int]] = {}
-        self._racks: list[frozenset[str]] = []
-        if not cluster.racks or len({member.rack or None for member in order}) < 2:
-            return
-        for pool in pools:
-            for topic in pool.topics:
-                known = cluster.racks.get(topic, ())[: cluster.topics[topic]]
-                self._racks += known
-                self._racks += [frozenset()] * (cluster.topics[topic] - len(known))
-        everywhere = sorted({rack for racks in self._racks for rack in racks})
-        for index, pool in enumerate(pools):
-            for rack in everywhere:
-                near = [
-                    each
-                    for each in pool.members
-                    if (order[each].rack or rack) == rack and not order[each].is_away
-                ]
-                if near:
-                    self.members[index, rack] = near
-
-    def of(self, position: int) -> Collection[str]:
-        """The racks of a partition's replicas; none where they make no difference."""
-        return sorted(self._racks[position]) if self._racks else ()
-
-
-def _mean_loads(
-    pools: Sequence[Pool], cargo: Cargo, members: int, away: Collection[int]
-) -> list[float]:
-    """For each member, the mean load of those that it shares topics with, directly or not.
-
-    Members that are away do not count, and have as much as they have.
-    """
-    root = list(range(members))
-
-    def find(member: int) -> int:
-        while root[member] != member:
-            root[member] = root[root[member]]
-            member = root[member]
-        return member
-
-    for pool in pools:
-        first = find(pool.members[0])
-        for member in pool.members:
-            root[find(member)] = first
-    totals: dict[int, int] = {}
-    for index, weight, owner in zip(cargo.pools, cargo.weights, cargo.owners, strict=True):
-        if owner not in away:
-            top = find(pools[index].members[0])
-            totals[top] = totals.get(top, 0) + weight
-    tops = [find(member) for member in range(members)]
-    sizes = Counter(top for member, top in enumerate(tops) if member not in away)
-    return [
-        inf if member in away else totals.get(top, 0) / sizes[top]
-        for member, top in enumerate(tops)
-    ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from coterie_assignors.copies import UNKNOWN_LAG, Pair
+from coterie_assignors.copies import NO_COPY, UNKNOWN_LAG, Pair
 from coterie_assignors.warm.group import Group
 
 __all__ = ["place_actives"]
@@ -22,11 +22,15 @@ def place_actives(group: Group) -> dict[Pair, int]:
     """
     active: dict[Pair, int] = {}
     undecided: list[Pair] = []
+    acceptable = group.settings.acceptable_recovery_lag
     for pair, wanted in group.target.items():
-        owner = group.owner.get(pair)
-        if group.is_ready(pair, wanted):
+        # As `is_ready`, and much faster for thousands of partitions.
+        lags = group.lags[wanted]
+        if lags is None or lags.get(pair, NO_COPY) <= acceptable:
             active[pair] = wanted
-        elif owner is not None and group.is_at_work(pair, owner):
+            continue
+        owner = group.owner.get(pair)
+        if owner is not None and group.is_at_work(pair, owner):
             active[pair] = wanted if group.in_one_process(wanted, owner) else owner
         else:
             undecided.append(pair)
@@ -68,10 +72,15 @@ class _Substitutes:
     def choose(self, pair: Pair) -> int:
         """The best of those that are cold or not meant to have it."""
         wanted, owner = self._group.target[pair], self._group.owner.get(pair)
+        if owner is None and not self._stateless and pair not in self._group.copies.lags:
+            # There is no other one.
+            self._loads[wanted] += 1
+            self._short[wanted] -= 1
+            return wanted
         acceptable = self._group.settings.acceptable_recovery_lag
         candidates = list(self._with_copies(pair))
         ready = [
-            (self._short[key[-1]] <= 0, *key) for key in candidates if key[0] <= acceptable
+            (not self._is_short(key[-1]), *key) for key in candidates if key[0] <= acceptable
         ] + [
             (False, acceptable, True, acceptable, self._loads[member], member)
             for member in self._stateless
@@ -90,10 +99,13 @@ class _Substitutes:
         self._loads[member] += 1
         if member == wanted:
             self._short[member] -= 1
-        elif member != owner and self._short[member] > 0 and not self._group.is_away(wanted):
+        elif member != owner and self._is_short(member) and not self._group.is_away(wanted):
             self._short[member] -= 1
             self._let_wait(member)
         return member
+
+    def _is_short(self, member: int) -> bool:
+        return self._short[member] > 0 or bool(self._coming.get(member))
 
     def _with_copies(self, pair: Pair) -> Iterator[tuple[int, bool, int, int, int]]:
         """The members with copies, as keys that sort the best ones first."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import ClassVar
 
 from coterie_assignors.base import (
+    NO_CLAIM,
     Claim,
     Cluster,
     MemberInfo,
@@ -16,6 +18,7 @@ from coterie_assignors.base import (
 )
 from coterie_assignors.copies import Copies, Pair
 from coterie_assignors.ownership import resolve_claims
+from coterie_assignors.presence import among_present
 from coterie_assignors.state import WarmSettings
 from coterie_assignors.sticky import CooperativeStickyAssignor, prefer_copies
 from coterie_assignors.warm.spreading import FREE, Spreading
@@ -46,17 +49,23 @@ class InstanceStickyAssignor(CooperativeStickyAssignor):
     ) -> dict[str, Partitions]:
         """Assign evenly over processes, as far as the balance factor demands it."""
         claims = {member_id: self.claim(member) for member_id, member in members.items()}
-        order = in_kafka_order(members.values())
-        subscribers = subscribers_by_topic(order, cluster)
-        copies = Copies(order)
-        owner = _owners(order, subscribers, cluster, claims)
-        share = _over_processes(copies, subscribers, owner, settings.balance_factor)
-        given = _over_members(copies, subscribers, owner, share)
-        pairs: list[list[Pair]] = [[] for _ in order]
-        for pair, member in given.items():
-            pairs[member].append(pair)
-        assignment = {each.member_id: group_by_topic(pairs[n]) for n, each in enumerate(order)}
-        return prefer_copies(assignment, cluster, members, claims, by_topic=True, copies=copies)
+        return among_present(partial(_balanced, settings.balance_factor), cluster, members, claims)
+
+
+def _balanced(
+    factor: int, cluster: Cluster, members: Mapping[str, MemberInfo], claims: Mapping[str, Claim]
+) -> dict[str, Partitions]:
+    order = in_kafka_order(members.values())
+    subscribers = subscribers_by_topic(order, cluster)
+    copies = Copies(order)
+    owner = _owners(order, subscribers, cluster, claims)
+    share = _over_processes(copies, subscribers, owner, factor)
+    given = _over_members(copies, subscribers, owner, share)
+    pairs: list[list[Pair]] = [[] for _ in order]
+    for pair, member in given.items():
+        pairs[member].append(pair)
+    assignment = {each.member_id: group_by_topic(pairs[n]) for n, each in enumerate(order)}
+    return prefer_copies(assignment, cluster, members, claims, by_topic=True, copies=copies)
 
 
 def _owners(
@@ -66,7 +75,7 @@ def _owners(
     claims: Mapping[str, Claim],
 ) -> dict[Pair, int]:
     """The member that owns each partition, or `FREE`; the partitions are sorted."""
-    claimed = resolve_claims([claims.get(member.member_id, Claim()) for member in order])
+    claimed = resolve_claims([claims.get(member.member_id, NO_CLAIM) for member in order])
     owner: dict[Pair, int] = {}
     for topic, theirs in subscribers.items():
         able, of_topic = set(theirs), claimed.get(topic, {})
@@ -124,6 +133,8 @@ def _given_to_copies(
 
     That is up to an even share, so that no other partition has to move in return.
     """
+    if FREE not in holder.values():
+        return {}
     loads, counts = Counter(holder.values()), Counter((t, p) for (t, _), p in holder.items())
     sizes = Counter(topic for topic, _ in holder)
     share, rest = divmod(len(holder), max(1, len(copies.members_of)))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from coterie_assignors.base import Claim, MemberInfo, Partitions, in_kafka_order
+from coterie_assignors.base import NO_CLAIM, Claim, MemberInfo, Partitions, in_kafka_order
 from coterie_assignors.copies import NO_COPY, Copies, Pair
 from coterie_assignors.ownership import resolve_claims
 from coterie_assignors.state import WarmSettings
@@ -35,16 +35,13 @@ class Group:
     #: What each member subscribes to, and what it can't work on.
     topics: list[frozenset[str]]
     refused: list[frozenset[Pair]]
+    #: The lags of each member's process; None if it needs no state, nothing if it is away.
+    lags: list[Mapping[Pair, int] | None]
 
     def is_ready(self, pair: Pair, member: int) -> bool:
         """Whether a member can work on a partition at once."""
-        copies = self.copies
-        if self.is_away(member):
-            return False
-        return (
-            copies.order[member].warm is None
-            or copies.lag(pair, copies.process_of[member]) <= self.settings.acceptable_recovery_lag
-        )
+        lags = self.lags[member]
+        return lags is None or lags.get(pair, NO_COPY) <= self.settings.acceptable_recovery_lag
 
     def is_at_work(self, pair: Pair, owner: int) -> bool:
         """Whether the owner works on a partition, instead of still catching up itself."""
@@ -80,29 +77,61 @@ def group_of(
 ) -> Group:
     """Put what the members said into numbers."""
     order = in_kafka_order(members.values())
-    wanted = {
-        (entry.topic, number): index
-        for index, member in enumerate(order)
-        for entry in target[member.member_id]
-        for number in entry.partitions
-    }
+    copies = Copies(order)
+    takers = _takers(target, order)
     group = Group(
-        copies=Copies(order),
+        copies=copies,
         settings=settings,
-        target={pair: wanted[pair] for pair in sorted(wanted)},
+        target={
+            (topic, number): of_topic[number]
+            for topic, of_topic in sorted(takers.items())
+            for number in sorted(of_topic)
+        },
         owner={},
         topics=[frozenset(member.topics) for member in order],
-        refused=[flatten(member.refused) for member in order],
+        refused=[flatten(member.refused) if member.refused else frozenset() for member in order],
+        lags=[
+            {}
+            if member.is_away
+            else None
+            if member.warm is None
+            else copies.of_process[copies.process_of[index]]
+            for index, member in enumerate(order)
+        ],
     )
-    owners = resolve_claims([claims.get(member.member_id, Claim()) for member in order])
-    for topic, of_topic in owners.items():
-        for number, index in of_topic.items():
-            pair = (topic, number)
-            # Claims may name what is gone; contested ones count for none of the members.
-            if index < 0 or pair not in wanted or topic not in group.topics[index]:
-                continue
-            if pair not in group.refused[index] or wanted[pair] == index:
-                group.owner[pair] = index
+    group.owner.update(_owners(group, takers, claims))
     # What a member that is away is to have, it has, whatever it last claimed itself.
-    group.owner.update({pair: index for pair, index in wanted.items() if group.is_away(index)})
+    if any(member.is_away for member in order):
+        group.owner.update(
+            {pair: index for pair, index in group.target.items() if group.is_away(index)}
+        )
     return group
+
+
+def _takers(
+    target: Mapping[str, Partitions], order: Sequence[MemberInfo]
+) -> dict[str, dict[int, int]]:
+    """The member that each partition is meant for, by topic and partition."""
+    takers: dict[str, dict[int, int]] = {}
+    for index, member in enumerate(order):
+        for entry in target[member.member_id]:
+            of_topic = takers.setdefault(entry.topic, {})
+            of_topic.update(dict.fromkeys(entry.partitions, index))
+    return takers
+
+
+def _owners(
+    group: Group, takers: Mapping[str, Mapping[int, int]], claims: Mapping[str, Claim]
+) -> Iterator[tuple[Pair, int]]:
+    """Who has what now."""
+    order = group.copies.order
+    claimed = resolve_claims([claims.get(member.member_id, NO_CLAIM) for member in order])
+    for topic, of_topic in claimed.items():
+        wanted = takers.get(topic, {})
+        for number, index in of_topic.items():
+            # Claims may name what is gone; contested ones count for none of the members.
+            if index < 0 or number not in wanted or topic not in group.topics[index]:
+                continue
+            pair, refused = (topic, number), group.refused[index]
+            if not refused or pair not in refused or wanted[number] == index:
+                yield pair, index

@@ -17,7 +17,10 @@ class Places:
     """The processes' places: a place is a set of tags, and the rack is one of them."""
 
     def __init__(self, copies: Copies) -> None:
-        tags = [_tags([copies.order[m] for m in members]) for members in copies.members_of]
+        if any(each.rack is not None or (each.warm and each.warm.tags) for each in copies.order):
+            tags = [_tags([copies.order[m] for m in members]) for members in copies.members_of]
+        else:
+            tags = [frozenset[_Tag]()] * len(copies.members_of)
         telling = _telling(tags)
         known: dict[frozenset[_Tag], int] = {}
         #: The place of each process, as a number.

@@ -74,16 +74,26 @@ def refine(
         for pair, to in group.target.items()
         if active[pair] != to and not group.is_away(to)
     }
-    # When it is back, or a copy of what waits for it has caught up, no rebalance begins by itself.
-    is_awaited = any(each.is_away and each.warm is not None for each in group.copies.order)
-    nothing: dict[str, Partitions] = dict.fromkeys(target, ())
     return Refined(
-        active=nothing | _by_member(names, ((member, pair) for pair, member in active.items())),
+        active=_active(group, active, names, target),
         standbys=_by_member(names, _standbys_of_members(group, standbys)),
         warmups=_by_member(names, ((move.member, move.pair) for move in warmups)),
         targets=moving,
-        is_final=not moving and not better and not is_awaited,
+        is_final=not moving and not better and not _is_waiting(group, active, standbys),
         needs_rejoin=any(group.is_ready(pair, group.target[pair]) for pair in moving),
+    )
+
+
+def _is_waiting(group: Group, active: Mapping[Pair, int], standbys: Standbys) -> bool:
+    """Whether the absence of members may have another answer later.
+
+    No rebalance begins by itself when one is back and could keep standbys, nor when a standby of
+    what waits for one has caught up.
+    """
+    if not group.settings.num_standbys:
+        return False
+    return any(each.is_away and each.warm is not None for each in group.copies.order) or any(
+        group.is_away(member) and standbys.of[pair] for pair, member in active.items()
     )
 
 
@@ -123,9 +133,13 @@ def _standbys_of_members(group: Group, standbys: Standbys) -> Iterator[tuple[int
     by_load = {
         process: [(0, member) for member in members]
         for process, members in enumerate(copies.members_of)
+        if len(members) > 1
     }
     for pair, processes in standbys.of.items():
         for process in processes:
+            if process not in by_load:
+                yield copies.members_of[process][0], pair
+                continue
             member = reporters.get((process, pair))
             yield _least_busy(group, pair, by_load[process]) if member is None else member, pair
 
@@ -155,6 +169,18 @@ def _least_busy(group: Group, pair: Pair, heap: list[tuple[int, int]]) -> int:
     for entry in passed:
         heapq.heappush(heap, entry)
     return member
+
+
+def _active(
+    group: Group,
+    active: Mapping[Pair, int],
+    names: Sequence[str],
+    target: Mapping[str, Partitions],
+) -> dict[str, Partitions]:
+    if active == group.target:
+        return dict(target)
+    nothing: dict[str, Partitions] = dict.fromkeys(target, ())
+    return nothing | _by_member(names, ((member, pair) for pair, member in active.items()))
 
 
 def _by_member(names: Sequence[str], had: Iterable[tuple[int, Pair]]) -> dict[str, Partitions]:

@@ -7,7 +7,7 @@ up, the old one stays.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,6 +17,9 @@ from coterie_assignors.warm.standbys import Standbys
 
 __all__ = ["move_standbys"]
 
+#: A copy's lag, its partition, and the process that has it.
+_Copy = tuple[int, Pair, int]
+
 
 def move_standbys(standbys: Standbys, most: int) -> list[Move]:
     """Move standbys to better places that are caught up; return what to copy to other ones.
@@ -25,8 +28,9 @@ def move_standbys(standbys: Standbys, most: int) -> list[Move]:
     others.
     """
     search = _Search(standbys)
-    search.to_caught_up()
-    moves = search.to_copies_under_way(most)
+    ready, under_way = search.copies()
+    search.to_caught_up(ready)
+    moves = search.to_copies_under_way(under_way, most)
     while len(moves) < most:
         better = search.less_crowded() or search.less_loaded()
         if better is None:
@@ -60,18 +64,36 @@ class _Search:
         self._loads = standbys.loads
         #: The partitions of which a standby is to move.
         self._moving: set[Pair] = set()
-        topics = {pair[0] for pair in standbys.of}
-        self._keepers_of = {topic: frozenset(standbys.keepers(topic)) for topic in topics}
-        self._keepers = frozenset[int]().union(*self._keepers_of.values())
-        self._by_place = {topic: self._grouped(topic) for topic in topics}
+        #: The processes that may have a topic's standbys, by place.
+        self._by_place: dict[str, list[list[int]]] = {}
         #: The partitions whose standbys may be less crowded elsewhere, the first ones last.
-        self._unchecked = list(reversed(standbys.of))
+        self._unchecked = [] if standbys.places.is_one else list(reversed(standbys.of))
         #: The standbys that each process could hand over to processes in each place.
         self._movable: dict[tuple[int, int], list[Pair]] = {}
 
-    def to_caught_up(self) -> None:
+    def copies(self) -> tuple[list[_Copy], list[_Copy]]:
+        """The copies, those that are caught up and the others, best ones first.
+
+        Partitions are left out of which all copies are standbys or active already.
+        """
+        group = self._standbys.group
+        known, active = group.copies.lags, self._standbys.active
+        copies: list[_Copy] = []
+        for pair, theirs in self._standbys.of.items():
+            lags = known.get(pair)
+            if not theirs or not lags:
+                continue
+            now = active[pair]
+            if any(process != now and process not in theirs for process in lags):
+                copies += [(lag, pair, process) for process, lag in lags.items()]
+        copies.sort()
+        first = bisect_right(
+            copies, group.settings.acceptable_recovery_lag, key=lambda each: each[0]
+        )
+        return copies[:first], copies[first:]
+
+    def to_caught_up(self, ready: Sequence[_Copy]) -> None:
         """Move standbys to better places that are caught up."""
-        ready, _ = self._copies()
         has_moved = True
         # One move can make room for another one; each makes places less crowded, or loads more
         # even, so there is a last one.
@@ -80,9 +102,8 @@ class _Search:
             for _, pair, process in ready:
                 has_moved |= self._moved_at_once(pair, process)
 
-    def to_copies_under_way(self, most: int) -> list[tuple[Pair, int]]:
+    def to_copies_under_way(self, under_way: Sequence[_Copy], most: int) -> list[tuple[Pair, int]]:
         """Find moves to better places with copies that are not caught up."""
-        _, under_way = self._copies()
         moves: list[tuple[Pair, int]] = []
         for _, pair, process in under_way:
             if len(moves) == most:
@@ -107,20 +128,6 @@ class _Search:
         self._standbys.remove(better.pair, better.giver)
         self._standbys.add(better.pair, better.taker)
         return None
-
-    def _copies(self) -> tuple[list[tuple[int, Pair, int]], list[tuple[int, Pair, int]]]:
-        """All copies, those that are caught up and the others, best ones first."""
-        group = self._standbys.group
-        copies = sorted(
-            (lag, pair, process)
-            for pair, theirs in self._standbys.of.items()
-            if theirs
-            for process, lag in group.copies.lags.get(pair, {}).items()
-        )
-        first = bisect_right(
-            copies, group.settings.acceptable_recovery_lag, key=lambda each: each[0]
-        )
-        return copies[:first], copies[first:]
 
     def _moved_at_once(self, pair: Pair, taker: int) -> bool:
         if taker in self._standbys.of[pair]:
@@ -154,7 +161,7 @@ class _Search:
     def _less_crowded(self, pair: Pair) -> Iterator[tuple[int, int, list[int]]]:
         """The standbys that could be in better places, and the processes there."""
         standbys = self._standbys
-        by_place = self._by_place[pair[0]]
+        by_place = self._keepers_by_place(pair[0])
         # Standbys in one place are all alike; so are the processes in another one.
         givers = {standbys.places.of[each]: each for each in self._givers(pair)}
         for giver in givers.values():
@@ -193,6 +200,15 @@ class _Search:
         """The process whose standby would be better with another one, if there is one."""
         if not self._may_take(pair, taker):
             return None
+        if not self._standbys.places.is_one:
+            return self._most_crowded(pair, taker)
+        loads = self._loads
+        most, giver = max(
+            ((loads[giver], giver) for giver in self._givers(pair)), default=(0, taker)
+        )
+        return giver if most >= loads[taker] + 2 else None
+
+    def _most_crowded(self, pair: Pair, taker: int) -> int | None:
         gains = [
             (
                 self._standbys.gain(pair, giver, taker),
@@ -218,12 +234,20 @@ class _Search:
             and self._standbys.may_have(pair, taker)
         )
 
-    def _grouped(self, topic: str) -> list[list[int]]:
+    def _keepers_by_place(self, topic: str) -> list[list[int]]:
         """The processes that may have a topic's standbys, by place."""
-        by_place: dict[int, list[int]] = {}
-        for process in self._standbys.keepers(topic):
-            by_place.setdefault(self._standbys.places.of[process], []).append(process)
-        return list(by_place.values())
+        if topic not in self._by_place:
+            by_place: dict[int, list[int]] = {}
+            for process in self._standbys.keepers(topic):
+                by_place.setdefault(self._standbys.places.of[process], []).append(process)
+            self._by_place[topic] = list(by_place.values())
+        return self._by_place[topic]
+
+    @cached_property
+    def _keepers(self) -> frozenset[int]:
+        """The processes that may have any standbys."""
+        topics = {pair[0] for pair in self._standbys.of}
+        return frozenset[int]().union(*map(self._standbys.keepers, topics))
 
     @cached_property
     def _by_process(self) -> dict[int, list[Pair]]:
@@ -244,5 +268,5 @@ class _Search:
                 if self._standbys.gain(pair, giver, taker) >= 0
             ]
         for pair in self._movable[giver, place]:
-            if taker in self._keepers_of[pair[0]]:
+            if self._standbys.is_keeper(pair[0], taker):
                 yield pair

@@ -8,7 +8,7 @@ the active one, and as far from the others as racks and tags allow.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from coterie_assignors.copies import NO_COPY, Pair
 from coterie_assignors.warm.group import Group
@@ -33,31 +33,35 @@ class Standbys:
         for member in group.target.values():
             self.loads[process_of[member]] += 1
         self._crowding: dict[Pair, list[int]] = {}
-        self._by_topic = {topic: self._keepers(topic) for topic in {pair[0] for pair in active}}
+        self._keepers = _keepers(group)
+        self._keeping = {topic: frozenset(keepers) for topic, keepers in self._keepers.items()}
         self._refused = frozenset().union(*group.refused)
-
-    def _keepers(self, topic: str) -> tuple[int, ...]:
-        """The processes that may keep copies of a topic's partitions."""
-        group = self.group
-        return tuple(
-            process
-            for process, members in enumerate(group.copies.members_of)
-            if any(group.may_keep((topic, -1), member) for member in members)
-        )
 
     def keepers(self, topic: str) -> tuple[int, ...]:
         """The processes that may have a standby of a topic's partitions, but for refusals."""
-        return self._by_topic[topic]
+        return self._keepers.get(topic, ())
+
+    def is_keeper(self, topic: str, process: int) -> bool:
+        """Whether a process may have a standby of a topic's partitions, but for refusals."""
+        return process in self._keeping.get(topic, ())
 
     def may_have(self, pair: Pair, process: int) -> bool:
         """Whether a process may have a standby of this partition, and has none yet."""
         if process == self.active[pair] or process in self.of[pair]:
             return False
+        if pair not in self._refused:
+            return process in self._keeping.get(pair[0], ())
         return any(self.group.may_keep(pair, m) for m in self.group.copies.members_of[process])
 
     def wanted(self, pair: Pair) -> int:
         """The process that a partition is meant for."""
         return self.group.copies.process_of[self.group.target[pair]]
+
+    def has_room(self, pair: Pair) -> bool:
+        """Whether any process may have one more standby; for what is refused, whether it might."""
+        topic, of_pair = pair[0], self.of[pair]
+        is_kept = self.active[pair] in self._keeping.get(topic, ())
+        return self.is_refused(pair) or len(self.keepers(topic)) > len(of_pair) + is_kept
 
     def is_refused(self, pair: Pair) -> bool:
         """Whether any member refused a partition, so that not all keepers of the topic may."""
@@ -82,7 +86,8 @@ class Standbys:
         """Give a process a standby."""
         self.of[pair].append(process)
         self.loads[process] += 1
-        self._crowd(pair, process, 1)
+        if not self.places.is_one:
+            self._crowd(pair, process, 1)
 
     def remove(self, pair: Pair, process: int) -> None:
         """Take a standby from a process."""
@@ -98,17 +103,35 @@ class Standbys:
                 crowding[place] += more * shared
 
 
+def _keepers(group: Group) -> dict[str, tuple[int, ...]]:
+    """The processes that may keep copies of each topic's partitions."""
+    found: dict[str, list[int]] = {}
+    for process, members in enumerate(group.copies.members_of):
+        able = (
+            member
+            for member in map(group.copies.order.__getitem__, members)
+            if member.warm is not None and not member.is_away
+        )
+        for topic in frozenset[str]().union(*(member.topics for member in able)):
+            found.setdefault(topic, []).append(process)
+    return {topic: tuple(processes) for topic, processes in found.items()}
+
+
 def place_standbys(group: Group, active: Mapping[Pair, int]) -> Standbys:
     """Choose the processes that keep copies: as many for each partition as the settings say."""
     standbys = Standbys(group, active)
     if not group.settings.num_standbys:
         return standbys
-    for pair in standbys.of:
-        _keep_copies(standbys, pair)
+    known, process_of = group.copies.lags, group.copies.process_of
+    for pair, wanted in group.target.items():
+        now, lags = standbys.active[pair], known.get(pair, ())
+        # Mostly only the active one has a copy, or none has.
+        if process_of[wanted] != now or len(lags) > (now in lags):
+            _keep_copies(standbys, pair)
     pools: dict[tuple[int, ...], _Idle] = {}
-    for pair in standbys.of:
-        missing = group.settings.num_standbys - len(standbys.of[pair])
-        if not missing:
+    for pair, theirs in standbys.of.items():
+        missing = group.settings.num_standbys - len(theirs)
+        if not missing or not standbys.has_room(pair):
             continue
         keepers = standbys.keepers(pair[0])
         if standbys.is_refused(pair):
@@ -125,18 +148,25 @@ def _keep_copies(standbys: Standbys, pair: Pair) -> None:
     The one that the partition is meant for comes before other cold ones: its copy serves the move
     as well.
     """
-    group = standbys.group
-    acceptable, most = group.settings.acceptable_recovery_lag, group.settings.num_standbys
+    lags, now = standbys.group.copies.lags.get(pair, {}), standbys.active[pair]
+    acceptable, most = (
+        standbys.group.settings.acceptable_recovery_lag,
+        standbys.group.settings.num_standbys,
+    )
+    able = [each for each in lags if each != now and standbys.may_have(pair, each)]
     wanted = standbys.wanted(pair)
-    holders = {
-        process: max(0, lag - acceptable)
-        for process, lag in group.copies.lags.get(pair, {}).items()
-        if standbys.may_have(pair, process)
-    }
-    if standbys.may_have(pair, wanted):
-        holders.setdefault(wanted, NO_COPY)
-    if len(holders) <= most:
-        for process in holders:
+    if wanted not in lags and standbys.may_have(pair, wanted):
+        able.append(wanted)
+    if len(able) <= most:
+        for process in able:
+            standbys.add(pair, process)
+        return
+    holders = {each: max(0, lags.get(each, NO_COPY) - acceptable) for each in able}
+    if standbys.places.is_one:
+        best_ones = heapq.nsmallest(
+            most, able, key=lambda each: (holders[each], standbys.loads[each], each)
+        )
+        for process in best_ones:
             standbys.add(pair, process)
         return
     places, crowding = standbys.places.of, standbys.crowding(pair)
@@ -180,27 +210,19 @@ class _Idle:
                 full.add(place)
 
     def _add(self, pair: Pair, heap: list[tuple[int, int]], count: int) -> int:
-        """Give standbys to those on the heap; return how many."""
-        standbys = self._standbys
-        seen: list[tuple[int, int]] = []
+        """Give standbys to those on the heap, the least loaded first; return how many."""
+        standbys, loads = self._standbys, self._standbys.loads
+        seen: list[int] = []
         given = 0
-        for process in self._by_load(heap, seen):
+        while heap and given < count:
+            load, process = heap[0]
+            if load < loads[process]:
+                heapq.heapreplace(heap, (loads[process], process))
+                continue
+            seen.append(heapq.heappop(heap)[1])
             if standbys.may_have(pair, process):
                 standbys.add(pair, process)
                 given += 1
-                if given == count:
-                    break
-        for _, process in seen:
-            heapq.heappush(heap, (standbys.loads[process], process))
+        for process in seen:
+            heapq.heappush(heap, (loads[process], process))
         return given
-
-    def _by_load(self, heap: list[tuple[int, int]], seen: list[tuple[int, int]]) -> Iterator[int]:
-        """Take processes from the heap, the least loaded first, into `seen`."""
-        loads = self._standbys.loads
-        while heap:
-            load, process = heapq.heappop(heap)
-            if load < loads[process]:
-                heapq.heappush(heap, (loads[process], process))
-                continue
-            seen.append((load, process))
-            yield process

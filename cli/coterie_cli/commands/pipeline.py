@@ -29,6 +29,7 @@ from coterie_cli.spark import Engine, running_spark, with_engine
 if TYPE_CHECKING:
     from pyspark.sql import Row
 
+    from coterie_pipeline.report.model import Advice
     from coterie_pipeline.streaming.follow import Progress
 
 __all__ = ["app"]
@@ -76,6 +77,7 @@ def run(
     ):
         from coterie_pipeline.batch import NoJournalsError, read_ends
         from coterie_pipeline.batch import run as run_batch
+        from coterie_pipeline.report.advice import advice_of_all
         from coterie_pipeline.warehouse import Warehouse, WrongLayoutError
 
         def on_stage(name: str) -> None:
@@ -88,7 +90,7 @@ def run(
             fail(str(error), MISUSED)
         show("reading the advice")
         warehouse = Warehouse(spark, out).fitting()
-        advice = warehouse.table("advice").collect()
+        advice = () if json else advice_of_all(warehouse.table("advice"))
         paths = warehouse.paths()
     if json:
         print_json({**as_json(done.reading), "rows": done.moment.rows, "tables": paths})
@@ -121,16 +123,17 @@ def _name(what: str, paths: Sequence[str]) -> None:
         say(f"{count_of(len(paths), 'file')} {what}: {some}{more}.")
 
 
-def _print_advice(advice: Sequence[Row]) -> None:
-    """Print the sentences, the worst first."""
+def _print_advice(advice: Sequence[Advice]) -> None:
+    """Print the sentences, the worst first; one for all that are alike."""
     from rich.console import Console
 
     console = Console(highlight=False)
-    order = list(_COLOURS)
-    for row in sorted(advice, key=lambda row: (order.index(row.severity), row.group, row.sentence)):
-        group = f"{row.group}: " if row.group else ""
-        console.print(f"{row.severity:7}", style=_COLOURS[row.severity], end="")
-        console.print(printable(f"{group}{row.sentence}"), markup=False, soft_wrap=True)
+    for piece in advice:
+        group = f"{piece.group}: " if piece.group else ""
+        others = f" (And {piece.others}.)" if piece.others else ""
+        console.print(f"{piece.severity:7}", style=_COLOURS[piece.severity], end="")
+        text = printable(f"{group}{piece.sentence}{others}")
+        console.print(text, markup=False, soft_wrap=True)
 
 
 @app.command()

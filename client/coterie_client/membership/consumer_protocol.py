@@ -31,7 +31,6 @@ from coterie_client.membership.events import (
     ReportUnreadable,
     SubscriptionUnreadable,
 )
-from coterie_client.membership.warm_blocks import encode_orders, orders_of, read_report
 from coterie_protocol.consumer import (
     NEEDS_REJOIN,
     Assignment,
@@ -52,7 +51,6 @@ from coterie_protocol.messages.join_group import (
 from coterie_protocol.messages.sync_group import SyncGroupRequestAssignment
 from coterie_protocol.streams import (
     LATEST_VERSION,
-    NO_REBALANCE,
     GroupVersions,
     join_user_data,
     split_user_data,
@@ -233,11 +231,15 @@ def _orders(roster: Roster, member_id: str, adjustment: Adjustment, by: Leadersh
     Only the leader is told when to look again: it is the one that is there for certain as long as
     this assignment stands.
     """
-    member, next_ms = roster.members[member_id], NO_REBALANCE
-    if member_id == by.leader and not adjustment.is_final:
-        next_ms = next_probing_ms(by.wall_ms, by.settings.probing_rebalance_interval_ms)
-    if member.warm is None and next_ms == NO_REBALANCE:
+    member = roster.members[member_id]
+    looks_again = member_id == by.leader and not adjustment.is_final
+    if member.warm is None and not looks_again:
         return None
+    from coterie_client.membership.warm_blocks import NO_REBALANCE, encode_orders, orders_of
+
+    next_ms = NO_REBALANCE
+    if looks_again:
+        next_ms = next_probing_ms(by.wall_ms, by.settings.probing_rebalance_interval_ms)
     orders = orders_of(member, adjustment, roster.versions, next_ms)
     active = flatten(adjustment.assignment[member_id])
     return join_user_data(None, encode_orders(orders, active, member.topics))
@@ -293,6 +295,8 @@ def _with_report(
     """Add what a member reports, and note its versions."""
     if block is None:
         return member
+    from coterie_client.membership.warm_blocks import read_report
+
     try:
         read = read_report(block, member.topics, latest)
     except ProtocolError as error:

@@ -69,6 +69,8 @@ class MemberState:
     told: MemberData | None = None
     is_leader: bool = False
     is_closing: bool = False
+    #: Whether the user's own code failed as the member was to join, so that it joins no more.
+    has_failed: bool = False
 
     @property
     def releasing(self) -> set[TopicPartition]:
@@ -162,6 +164,9 @@ React: TypeAlias = Callable[[int, Identity, int], None]
 #: Ends the membership with an error that no retry would mend.
 Fail: TypeAlias = Callable[[Exception], None]
 
+#: Does so when all work has ended: the error is no sign that others have what the member owns.
+FailInOrder: TypeAlias = Callable[[Exception, int], None]
+
 
 @dataclass(frozen=True, slots=True)
 class Context:
@@ -171,6 +176,7 @@ class Context:
     sources: Sources
     react: React
     fail: Fail
+    fail_in_order: FailInOrder
     outbox: Outbox = field(default_factory=Outbox)
     state: MemberState = field(default_factory=MemberState)
     loads: Loads = field(default_factory=Loads)

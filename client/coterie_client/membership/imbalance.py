@@ -1,4 +1,4 @@
-"""Has the group rebalance when loads are out of balance, if this member leads it."""
+"""Has the group rebalance when loads are out of balance, or when this member's has changed."""
 
 from __future__ import annotations
 
@@ -39,6 +39,9 @@ class Imbalance:
     it finds that it has too much itself, and what the last rebalance has left to do because
     partitions rested or moves were limited.  When what others told is too old, or when they had
     just begun and could not tell yet, a rebalance has them tell.
+
+    A member that does not lead has the group rebalance when its load has changed by more than the
+    tolerance since it told it, at most once a rest time: the leader would not know otherwise.
     """
 
     def __init__(self, context: Context) -> None:
@@ -48,11 +51,13 @@ class Imbalance:
         self._decision: Decision | None = None
         self._decided_ms = 0
         self._due_ms = 0
+        #: When the member looked last whether its load has changed.
+        self._looked_ms = 0
 
     @property
     def deadline_ms(self) -> int | None:
         """When to look."""
-        return self._due_ms if self._is_watching() else None
+        return self._due_ms if self._is_watching() else self._change_due_ms
 
     def decided(self, decision: Decision, now_ms: int) -> None:
         """Note what was decided: it is looked at again after a rest.
@@ -70,6 +75,9 @@ class Imbalance:
 
     def advance(self, now_ms: int) -> None:
         """Look, if it is time to, and ask for a rebalance if partitions are to move."""
+        change_due_ms = self._change_due_ms
+        if change_due_ms is not None and now_ms >= change_due_ms:
+            self._look_for_change(now_ms)
         if not self._is_watching() or now_ms < self._due_ms:
             return
         assert self._decision is not None
@@ -83,6 +91,23 @@ class Imbalance:
             return
         if reason is not None:
             self._state.request_rejoin(f"load: {reason}")
+
+    @property
+    def _change_due_ms(self) -> int | None:
+        """When to look whether the load has changed, if another member leads."""
+        state, weights, told_ms = self._state, self._loads.weights, self._loads.told_ms
+        if weights is None or not weights.rebalance or told_ms is None or state.is_leader:
+            return None
+        if state.phase is not Phase.STABLE or state.rejoin_reason is not None or state.is_closing:
+            return None
+        return max(told_ms, self._looked_ms) + weights.rest_ms
+
+    def _look_for_change(self, now_ms: int) -> None:
+        weights, growth = self._loads.weights, self._loads.growth(now_ms)
+        assert weights is not None
+        self._looked_ms = now_ms
+        if not 1 / (1 + weights.tolerance) <= growth <= 1 + weights.tolerance:
+            self._state.request_rejoin(f"load: this member has {growth:.2f} times what it told")
 
     def _is_watching(self) -> bool:
         state, decision = self._state, self._decision

@@ -65,7 +65,8 @@ class Joining:
         self._wall_ms = context.sources.wall_ms
         self._outbox, self._state = context.outbox, context.state
         self._react, self._loads = context.react, context.loads
-        self._fail, self._backoff = context.fail, context.backoff()
+        self._fail, self._fail_in_order = context.fail, context.fail_in_order
+        self._backoff = context.backoff()
         self._assignors = {assignor.name: assignor for assignor in assignors}
         self._keeps = common_protocol(assignors) is RebalanceProtocol.COOPERATIVE
         self._lookup, self._heartbeats = lookup, heartbeats
@@ -135,7 +136,7 @@ class Joining:
     def _is_ready(self) -> bool:
         """Whether a step waits for nothing but time."""
         state = self._state
-        if self._ticket is not None:
+        if self._ticket is not None or state.has_failed:
             return False
         match state.phase:
             case Phase.OUT | Phase.STABLE:
@@ -233,7 +234,7 @@ class Joining:
                 told=state.telling(keeps=self._keeps),
             )
         except Exception as error:  # noqa: BLE001  # the user's own code
-            self._fail(error)
+            self._fail_in_order(error, now_ms)
             return
         state.rejoin_reason = None
         request = JoinGroupRequest(

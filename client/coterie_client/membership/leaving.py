@@ -112,7 +112,22 @@ class Leaving:
             return
         self._standbys.withdraw()
         self._ownership.lose(str(error) or type(error).__name__)
-        state.is_closing, state.rejoin_reason = True, None
+        self._leave_because_of(error)
+
+    def fail_in_order(self, error: Exception, now_ms: int) -> None:
+        """Let go of everything, then leave, because of an error in the user's own code.
+
+        To be called while commits are taken.
+        """
+        state = self._state
+        state.has_failed = True
+        self._standbys.withdraw()
+        deadline_ms = self._heartbeats.release_deadline_ms(now_ms)
+        self._ownership.revoke(list(state.owned), "failed", deadline_ms, now_ms)
+        self._leave_because_of(error)
+
+    def _leave_because_of(self, error: Exception) -> None:
+        self._state.is_closing, self._state.rejoin_reason = True, None
         self._leaves = self._config.instance is None
         self._reason = f"failed: {type(error).__name__}"
         self._error = error

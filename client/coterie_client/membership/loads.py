@@ -28,6 +28,9 @@ class Loads:
         self._since_ms: dict[TopicPartition, int] = {}
         #: What was assigned elsewhere, when, and with which load.
         self._left: dict[TopicPartition, tuple[int, float | None]] = {}
+        #: What was told last, as far as loads were known, and when.
+        self._told: dict[TopicPartition, float] = {}
+        self.told_ms: int | None = None
 
     def add(self, partition: TopicPartition, value: float, now_ms: int) -> None:
         """Note the load of a partition from now on."""
@@ -66,9 +69,19 @@ class Loads:
 
     def tell(self, assignors: Iterable[Assignor], now_ms: int) -> None:
         """Hand the assignors that want them the present loads."""
+        self._told = {
+            p: load for p in self._since_ms if (load := self._mean(p, now_ms)) is not None
+        }
+        self.told_ms = now_ms
         for assignor in assignors:
             if assignor.weights is not None:
                 assignor.note_loads(self.report(now_ms))
+
+    def growth(self, now_ms: int) -> float:
+        """How many times the load that was told last the present one is, of the same partitions."""
+        told = {p: load for p, load in self._told.items() if p in self._since_ms}
+        before = sum(told.values())
+        return sum(self._mean(p, now_ms) or 0.0 for p in told) / before if before else 1.0
 
     def _mean(self, partition: TopicPartition, now_ms: int) -> float | None:
         smoothed = self._loads.get(partition)

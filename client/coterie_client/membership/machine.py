@@ -38,7 +38,9 @@ class Membership:
         self, config: MembershipConfig, assignors: Sequence[Assignor], sources: Sources
     ) -> None:
         loads = self._loads = Loads(assignors)
-        context = Context(config, sources, self._react, self._fail, loads=loads)
+        context = Context(
+            config, sources, self._react, self._fail, self._fail_in_order, loads=loads
+        )
         self._config = config
         self._state, self._outbox = context.state, context.outbox
         self._lookup = CoordinatorLookup(context)
@@ -346,3 +348,6 @@ class Membership:
 
     def _fail(self, error: Exception) -> None:
         self._leaving.fail(error)
+
+    def _fail_in_order(self, error: Exception, now_ms: int) -> None:
+        self._leaving.fail_in_order(error, now_ms)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 from uuid import UUID
 
 from coterie_assignors import RUNNING, UNKNOWN, WarmReport, WarmSettings
@@ -18,9 +18,11 @@ from coterie_client.membership.events import (
     WarmUpReady,
 )
 from coterie_client.membership.phases import Phase
-from coterie_client.membership.warm_blocks import Orders, encode_report, read_orders
 from coterie_client.wire.addresses import TopicPartition
-from coterie_protocol.streams import NO_REBALANCE, next_version
+from coterie_protocol.streams import next_version
+
+if TYPE_CHECKING:
+    from coterie_client.membership.warm_blocks import Orders
 
 __all__ = ["Held", "Standbys"]
 
@@ -163,6 +165,8 @@ class Standbys:
         lags = {
             p: lag for p, lag in (*self._report.items(), *running.items()) if p[0] in subscribed
         }
+        from coterie_client.membership.warm_blocks import encode_report
+
         report = WarmReport(self._process(), lags, self._config.tags)
         return encode_report(report, subscribed, self._used_version, self._config.warm_version)
 
@@ -192,7 +196,7 @@ class Standbys:
     ) -> None:
         """Hold what the leader says besides what it has assigned; call it before work begins."""
         state = self._state
-        self._orders = orders = read_orders(block, self._joined_topics, self._config.warm_version)
+        self._orders = orders = self._read_orders(block)
         self._had = frozenset(state.owned) | self.roles.keys() | assigned
         roles: dict[TopicPartition, Role] = {}
         self._expected = frozenset()
@@ -211,6 +215,13 @@ class Standbys:
         self._hold(roles)
         self._lags = {p: lag for p, lag in self._lags.items() if p in roles or p in state.owned}
         self._plan_probing(orders, now_ms)
+
+    def _read_orders(self, block: bytes | None) -> Orders | None:
+        if block is None:
+            return None  # Groups without state do without what reads them.
+        from coterie_client.membership.warm_blocks import read_orders
+
+        return read_orders(block, self._joined_topics, self._config.warm_version)
 
     def withdraw(self, is_gone: Callable[[TopicPartition], bool] = lambda _: True) -> None:
         """Hold these no longer; without a condition, nothing at all."""
@@ -239,9 +250,7 @@ class Standbys:
 
     def _plan_probing(self, orders: Orders | None, now_ms: int) -> None:
         self._probe_ms = None
-        if orders is None:
-            return
-        if orders.next_rebalance_ms != NO_REBALANCE:
+        if orders is not None and orders.is_to_look_again:
             # No longer than an interval, in case a clock was set since this was said.
             longest_ms = self._settings.probing_rebalance_interval_ms
             delay_ms = orders.next_rebalance_ms - self._sources.wall_ms()

@@ -33,6 +33,7 @@ from coterie_protocol.streams import (
 )
 
 __all__ = [
+    "NO_REBALANCE",
     "Orders",
     "ReadReport",
     "encode_orders",
@@ -121,6 +122,11 @@ class Orders:
     #: The version in which they are written, and the latest that all members know.
     version: int = LATEST_VERSION
     commonly_supported: int = LATEST_VERSION
+
+    @property
+    def is_to_look_again(self) -> bool:
+        """Whether the member is to have the group rebalance at that time."""
+        return self.next_rebalance_ms != NO_REBALANCE
 
 
 def orders_of(

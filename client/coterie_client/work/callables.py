@@ -64,13 +64,15 @@ def require_async(work: Any, name: str = "work", takes: str = "a Partition") -> 
         if _returns_nothing(code):
             checks.must_be(name, f"{wanted}, and not a plain function", work)
     try:
-        inspect.signature(work).bind(object())
+        signature = inspect.signature(work)
+    except (TypeError, ValueError):  # written in C without one, or a mock that Python can't read
+        return
+    try:
+        signature.bind(object())
     except TypeError as error:
         raise ConfigurationError(
             f"{name} must be {wanted}, but this one can't be called with one: {error}"
         ) from None
-    except ValueError:  # written in C, without a signature
-        return
 
 
 def _called(function: Any) -> Any:  # noqa: ANN401

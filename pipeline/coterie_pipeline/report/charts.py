@@ -16,8 +16,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.window import WindowSpec
 
 from coterie_pipeline.report import model
-from coterie_pipeline.report.model import Bar, Caps, Fault, Span, shares
+from coterie_pipeline.report.model import Bar, Caps, Fault, Span
 from coterie_pipeline.report.queries import first, grouped, row_of, summed, text
+from coterie_pipeline.report.shares import shares
 
 __all__ = ["Chart", "charts"]
 
@@ -25,10 +26,13 @@ __all__ = ["Chart", "charts"]
 #: coarsest is a few pixels wide; if it were wider, a hatched gap would cover what was owned.
 _FINENESS: Final = (2000, 500, 200)
 
+#: The fault that is drawn in a lane of another name.
+_FAULTS: Final = {"possible": "overlap"}
+
 _PARTITION: Final = ("group", "topic", "partition")
 _EVENTFUL: Final = ("overlaps", "possible", "stopped_ms", "intervals")
 #: The counts of what there is to draw of a partition.
-_DRAWN: Final = ("overlaps", "possible", "gaps", "intervals")
+_DRAWN: Final = ("overlaps", "possible", "gaps", "silences", "intervals")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +108,13 @@ def _chosen(held: DataFrame, faults: DataFrame, caps: Caps) -> DataFrame:
         is_sure.cast("int").alias("overlaps"),
         is_possible.cast("int").alias("possible"),
         is_gap.cast("int").alias("gaps"),
+        (F.col("fault") == "silence").cast("int").alias("silences"),
         F.when(is_gap, F.col("sure_ms")).otherwise(0).alias("stopped_ms"),
     )
     order = [*(F.desc(name) for name in _EVENTFUL), F.col("topic"), F.col("partition")]
     is_faulty = (F.col("overlaps") + F.col("possible") + F.col("stopped_ms")) > 0
     return (
-        summed((intervals, counted), _PARTITION, [*_EVENTFUL, "gaps"])
+        summed((intervals, counted), _PARTITION, [*_EVENTFUL, "gaps", "silences"])
         .withColumn("faulty", F.count_if(is_faulty).over(Window.partitionBy("group")))
         .withColumn("is_faulty", is_faulty)
         .transform(first(caps.rows, ["group"], order))
@@ -123,7 +128,7 @@ def _pieces(held: DataFrame, faults: DataFrame) -> DataFrame:
         *_PARTITION,
         F.lit("bar").alias("lane"),
         *(text(name) for name in ("holder", "identity", "member", "host")),
-        F.lit("").alias("next_holder"),
+        *(F.lit("").alias(name) for name in ("next_holder", "next_member")),
         *("from_ms", "to_ms", "generation", "last_generation"),
         F.coalesce("released_ms", "to_ms").alias("released_ms"),
         *(text(name) for name in ("began", "ended")),
@@ -137,8 +142,8 @@ def _pieces(held: DataFrame, faults: DataFrame) -> DataFrame:
         *_PARTITION,
         F.when(is_possible, "possible").otherwise(F.col("fault")).alias("lane"),
         text("holder"),
-        *(F.lit("").alias(name) for name in ("identity", "member", "host")),
-        text("next_holder"),
+        *(F.lit("").alias(name) for name in ("identity", "host")),
+        *(text(name) for name in ("member", "next_holder", "next_member")),
         *("from_ms", "to_ms"),
         *(none.cast("bigint").alias(n) for n in ("released_ms", "generation", "last_generation")),
         *(F.lit("").alias(name) for name in ("began", "ended")),
@@ -179,7 +184,10 @@ def _merged(pieces: DataFrame) -> DataFrame:
     begins = F.col("distance_ms").isNull() | (F.col("distance_ms") >= F.col("near_ms"))
     upto = _in_lane().rowsBetween(Window.unboundedPreceding, Window.currentRow)
     order = F.struct("from_ms", "to_ms", "holder", "next_holder")
-    latest = ("holder", "next_holder", "identity", "member", "host", "ended", "cause", "rebalance")
+    latest = (
+        *("holder", "next_holder", "identity", "member", "next_member", "host", "ended", "cause"),
+        "rebalance",
+    )
     return (
         pieces.withColumn("island", F.count_if(begins).over(upto))
         .groupBy(*_PARTITION, "place", "lane", "near_ms", "most", "island")
@@ -201,7 +209,7 @@ def _merged(pieces: DataFrame) -> DataFrame:
 def _cut(pieces: DataFrame) -> DataFrame:
     """Leave out the last partitions while there is too much; of a single one, short pieces."""
     worst = [
-        F.col("lane").isin("bar", "gap"),  # false, that is overlaps, comes first
+        F.col("lane").isin("bar", "gap", "silence"),  # false, that is overlaps, comes first
         F.desc(F.col("to_ms") - F.col("from_ms")),
         *(F.col(name) for name in ("from_ms", "lane", "holder", "next_holder")),
     ]
@@ -243,7 +251,7 @@ def _row(row: Row, pieces: Sequence[Row]) -> model.Row:
             if piece["lane"] == "bar"
         ),
         faults=tuple(
-            row_of(Fault, piece, fault="gap" if piece["lane"] == "gap" else "overlap")
+            row_of(Fault, piece, fault=_FAULTS.get(piece["lane"], piece["lane"]))
             for piece in pieces
             if piece["lane"] != "bar"
         ),

@@ -6,16 +6,17 @@ Every choice has a total order, so the same tables give the same report.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import reduce
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
+from coterie_pipeline.report.advice import advice_of_all, advice_of_groups
+from coterie_pipeline.report.costs import costs
 from coterie_pipeline.report.details import details
 from coterie_pipeline.report.model import (
-    Advice,
     Caps,
+    Cost,
     GroupLine,
     NodeRead,
     Report,
@@ -23,7 +24,7 @@ from coterie_pipeline.report.model import (
     Totals,
     Unread,
 )
-from coterie_pipeline.report.queries import first, row_of, summed, text
+from coterie_pipeline.report.queries import row_of, summed, text
 
 __all__ = ["collect"]
 
@@ -37,6 +38,7 @@ _UNREAD_MAX: Final = 10
 _FIGURES: Final = (
     "rebalances",
     "stopped_partition_ms",
+    "silent_partition_ms",
     "owned_partition_ms",
     "overlaps",
     "possible_overlaps",
@@ -50,20 +52,25 @@ def collect(tables: Tables, caps: Caps) -> Report:
     nodes = _nodes(tables["nodes"])
     span = _span(nodes)
     figures = _figures(tables).persist()
-    lines = _lines(tables, figures, span, caps)
-    weighed = tables["advice"].transform(_weighed)
+    listed = _listed(figures, caps)
+    groups = [row["group"] for row in listed]
+    caused = costs(tables["rebalances"], tables["ownership_faults"], groups)
+    lines = _lines(listed, caused, _stopped_by_time(tables["ownership_faults"], groups, span))
     drawn = lines[: caps.groups_drawn]
+    advice = tables["advice"].persist()
     report = Report(
         span=span,
         nodes=nodes,
         unread=_unread(tables["unread"]),
         totals=_totals(figures),
         lines=lines,
-        advice=tuple(_advice(row) for row in weighed.orderBy(*_WEIGHT).take(caps.advice)),
-        advice_in_all=tables["advice"].count(),
-        details=details(tables, drawn, _advice_of(weighed, drawn, caps), caps),
+        advice=advice_of_all(advice),
+        details=details(
+            tables, drawn, advice_of_groups(advice, groups[: caps.groups_drawn]), caused, caps
+        ),
     )
     figures.unpersist()
+    advice.unpersist()
     return report
 
 
@@ -131,46 +138,40 @@ def _totals(figures: DataFrame) -> Totals:
     return row_of(Totals, found)
 
 
-def _lines(tables: Tables, figures: DataFrame, span: Span, caps: Caps) -> tuple[GroupLine, ...]:
+def _listed(figures: DataFrame, caps: Caps) -> list[Row]:
+    """The groups in the overview, those with the most trouble first."""
+    cost = F.col("stopped_partition_ms") + F.col("silent_partition_ms")
     trouble = [
-        *(F.desc(name) for name in ("overlaps", "stopped_partition_ms", "possible_overlaps")),
+        *(F.desc("overlaps"), F.desc(cost), F.desc("possible_overlaps")),
         *(F.desc("rebalances"), F.asc("group")),
     ]
-    found = figures.orderBy(*trouble).take(caps.groups_listed)
-    groups = [row["group"] for row in found]
-    stopped = _stopped_by_time(tables["ownership_faults"], groups, span)
-    causes = _main_causes(tables["rebalances"], groups)
+    return figures.orderBy(*trouble).take(caps.groups_listed)
+
+
+def _lines(
+    listed: Sequence[Row],
+    caused: Mapping[str, Sequence[Cost]],
+    stopped: Mapping[str, tuple[int, ...]],
+) -> tuple[GroupLine, ...]:
     lines = []
-    for row in found:
-        cause, times = causes.get(row["group"], ("", 0))
+    for row in listed:
+        main = next((cost for cost in caused.get(row["group"], ()) if cost.cause), None)
         lines.append(
             row_of(
                 GroupLine,
                 row,
-                main_cause=cause,
-                main_cause_rebalances=times,
+                main_cause="" if main is None else main.cause,
+                main_cause_rebalances=0 if main is None else main.rebalances + main.follow_ups,
                 stopped_by_time_ms=stopped.get(row["group"], ()),
             )
         )
     return tuple(lines)
 
 
-def _main_causes(rebalances: DataFrame, groups: Sequence[str]) -> Mapping[str, tuple[str, int]]:
-    """By group, the most frequent root cause of its rebalances, and its count."""
-    found = (
-        rebalances.where(F.col("group").isin(list(groups)))
-        .groupBy("group", text("root_cause"))
-        .agg(F.count(F.lit(1)).alias("times"))
-        .transform(first(1, ["group"], [F.desc("times"), F.asc("root_cause")]))
-        .collect()
-    )
-    return {row["group"]: (row["root_cause"], row["times"]) for row in found}
-
-
 def _stopped_by_time(
     faults: DataFrame, groups: Sequence[str], span: Span
 ) -> Mapping[str, tuple[int, ...]]:
-    """By group, the time stood still in each of equal parts of the time; gaps are split."""
+    """By group, how long partitions waited in each of equal parts of the time."""
     part_ms = -(-span.length_ms // _PARTS)
 
     def part(moment: Column) -> Column:
@@ -180,7 +181,7 @@ def _stopped_by_time(
     begins = F.col("part") * part_ms + span.from_ms
     share = F.least(F.col("to_ms"), begins + part_ms) - F.greatest(F.col("from_ms"), begins)
     found = (
-        faults.where((F.col("fault") == "gap") & F.col("group").isin(list(groups)))
+        faults.where(F.col("fault").isin("gap", "silence") & F.col("group").isin(list(groups)))
         .withColumn("part", F.explode(F.sequence(part(F.col("from_ms")), part(F.col("to_ms")))))
         .groupBy("group", "part")
         .agg(F.sum(F.greatest(share, F.lit(0))).alias("stopped_ms"))
@@ -190,45 +191,3 @@ def _stopped_by_time(
     for row in found:
         by_group.setdefault(row["group"], [0] * _PARTS)[row["part"]] = row["stopped_ms"]
     return {group: tuple(parts) for group, parts in by_group.items()}
-
-
-_SEVERITIES: Final = ("wrong", "costly", "note")
-
-_WEIGHT: Final = ("weight", "saves_order", "group", "rule", "about", "sentence")
-
-
-def _weighed(advice: DataFrame) -> DataFrame:
-    """Add the columns that sort advice: the worst first, then what saves most."""
-    weight = reduce(
-        lambda rest, index: F.when(F.col("severity") == _SEVERITIES[index], index).otherwise(rest),
-        range(len(_SEVERITIES)),
-        F.lit(len(_SEVERITIES)),
-    )
-    return advice.withColumns(
-        {"weight": weight, "saves_order": -F.coalesce("saves_partition_ms", F.lit(-1))}
-    )
-
-
-def _advice_of(
-    weighed: DataFrame, lines: Sequence[GroupLine], caps: Caps
-) -> Mapping[str, tuple[tuple[Advice, ...], int]]:
-    """By group, the advice that is shown, and how much there is."""
-    groups = [line.group for line in lines]
-    found = (
-        weighed.where(F.col("group").isin(groups))
-        .transform(first(caps.advice, ["group"], [F.col(name) for name in _WEIGHT]))
-        .orderBy("group", "place")
-        .collect()
-    )
-    by_group: dict[str, list[Row]] = {}
-    for row in found:
-        by_group.setdefault(row["group"], []).append(row)
-    return {
-        group: (tuple(_advice(row) for row in rows), rows[0]["in_all"])
-        for group, rows in by_group.items()
-    }
-
-
-def _advice(row: Row) -> Advice:
-    evidence = tuple(sorted((key, value or "") for key, value in (row["evidence"] or {}).items()))
-    return row_of(Advice, row, evidence=evidence)

@@ -24,9 +24,9 @@ from coterie_pipeline.report.model import (
     Session,
     Some,
     Span,
-    shares,
 )
-from coterie_pipeline.report.queries import first, grouped, row_of, summed, text
+from coterie_pipeline.report.queries import first, grouped, row_of, text
+from coterie_pipeline.report.shares import shares
 
 __all__ = ["details"]
 
@@ -47,13 +47,12 @@ _TABLES: Final = (
 #: The lists of members in a rebalance.
 _MEMBERS: Final = ("came", "went", "dropped", "awaited")
 
-_COSTS: Final = ("rebalances", "follow_ups", "stopped_ms", "follow_ups_stopped_ms")
-
 
 def details(
     tables: Tables,
     lines: Sequence[GroupLine],
-    advice: Mapping[str, tuple[tuple[Advice, ...], int]],
+    advice: Mapping[str, tuple[Advice, ...]],
+    costs: Mapping[str, tuple[Cost, ...]],
     caps: Caps,
 ) -> tuple[GroupDetail, ...]:
     """The details of these groups, in their order."""
@@ -65,22 +64,19 @@ def details(
     spans = {group: known[group] for group in groups if group in known}
     drawn = charts(its["ownership"], its["ownership_faults"], its["member_sessions"], spans, caps)
     rebalances = _rebalances(its["rebalances"], lines, caps)
-    costs = _costs(its["rebalances"], its["ownership_faults"])
     processes = _processes(its["member_sessions"], groups, caps)
     commits = _commits(its["commits"], caps)
     found = []
     for line in lines:
         name = line.group
         chart = drawn.get(name, Chart())
-        pieces, pieces_in_all = advice.get(name, ((), 0))
         named, processes_in_all = processes.get(name, ((), 0))
         committed, commits_in_all = commits.get(name, ((), 0))
         found.append(
             GroupDetail(
                 line=line,
                 span=spans.get(name, Span(0, 1)),
-                advice=pieces,
-                advice_in_all=pieces_in_all,
+                advice=advice.get(name, ()),
                 rows=chart.rows,
                 rows_in_all=chart.rows_in_all,
                 faulty_rows_left_out=chart.faulty_rows_left_out,
@@ -128,8 +124,9 @@ def _rebalances(
 ) -> Mapping[str, tuple[Rebalance, ...]]:
     """The most costly rebalances of each group, in the order of time."""
     given = shares({line.group: line.rebalances for line in lines}, caps.rebalances)
+    whole = F.col("stopped_partition_ms") + F.col("silent_partition_ms")
     cost = [
-        F.desc_nulls_last("stopped_partition_ms"),
+        whole.desc_nulls_last(),
         F.desc_nulls_last("total_ms"),
         F.asc("rebalance"),
     ]
@@ -179,35 +176,6 @@ def _rebalance(row: Row) -> Rebalance:
         ),
         **lists,
     )
-
-
-def _costs(rebalances: DataFrame, faults: DataFrame) -> Mapping[str, tuple[Cost, ...]]:
-    """The cost of each root cause, the highest first; gaps outside of rebalances have no cause."""
-    is_follow_up = F.col("root") != F.col("rebalance")
-    roots = rebalances.select(
-        "group", "rebalance", text("root_cause"), is_follow_up.alias("is_follow_up")
-    )
-    counted = roots.select(
-        "group",
-        F.col("root_cause").alias("cause"),
-        (~F.col("is_follow_up")).cast("int").alias("rebalances"),
-        F.col("is_follow_up").cast("int").alias("follow_ups"),
-    )
-    gaps = faults.where("fault = 'gap'").select("group", "rebalance", "sure_ms")
-    stopped = gaps.join(roots, ["group", "rebalance"], how="left").select(
-        "group",
-        text("root_cause").alias("cause"),
-        F.col("sure_ms").alias("stopped_ms"),
-        F.when(F.col("is_follow_up"), F.col("sure_ms")).alias("follow_ups_stopped_ms"),
-    )
-    found = (
-        summed((counted, stopped), ["group", "cause"], _COSTS)
-        .orderBy("group", F.desc("stopped_ms"), F.desc("rebalances"), "cause")
-        .collect()
-    )
-    return {
-        group: tuple(row_of(Cost, row) for row in rows) for group, rows in grouped(found).items()
-    }
 
 
 def _processes(

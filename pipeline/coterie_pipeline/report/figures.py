@@ -19,15 +19,9 @@ _SEVERITIES: Final[Mapping[str, str]] = {
 }
 
 
-def advised(
-    pieces: Sequence[Advice], in_all: int, anchors: Mapping[str, str] | None = None
-) -> Markup:
+def advised(pieces: Sequence[Advice], anchors: Mapping[str, str] | None = None) -> Markup:
     """A list of advice; with `anchors`, each piece names its group and links to it."""
-    items = (_item(piece, anchors) for piece in pieces)
-    left = in_all - len(pieces)
-    more = f"+ {words.count(left, 'piece')} of advice more, of less weight."
-    note = element("p", more, class_="note") if left else None
-    return element("div", element("ul", *items, class_="advice"), note)
+    return element("ul", *(_item(piece, anchors) for piece in pieces), class_="advice")
 
 
 def _item(piece: Advice, anchors: Mapping[str, str] | None) -> Markup:
@@ -39,7 +33,9 @@ def _item(piece: Advice, anchors: Mapping[str, str] | None) -> Markup:
         saved = f"Would save {words.seconds(piece.saves_partition_ms)} partition-seconds."
         saves = element("span", f" {saved}", class_="saves")
     sentence = element("p", _about(piece, anchors), words.cut(piece.sentence, 1_000), saves)
-    return element("li", badge, element("div", sentence, _evidence(piece)))
+    others = words.cut(piece.others, 400)
+    alike = element("p", f"+ {others}.", class_="alike") if others else None
+    return element("li", badge, element("div", sentence, _evidence(piece), alike))
 
 
 def _class(piece: Advice) -> str:
@@ -80,9 +76,9 @@ def heads(*columns: str, figures: Sequence[str] = ()) -> Markup:
 
 
 def costs(found: Sequence[Cost]) -> Markup:
-    """The time that partitions stood still by root cause, with a bar for each."""
-    worst = max((cost.stopped_ms for cost in found), default=0)
-    figures = ("Rebalances", "Follow-ups", "Partition-seconds")
+    """The time that partitions waited by root cause, with a bar for each."""
+    worst = max((cost.whole_ms for cost in found), default=0)
+    figures = ("Rebalances", "Follow-ups", "Stopped", "Silent before", "Partition-seconds")
     return element(
         "table",
         heads("Cause", *figures, "Share", figures=figures),
@@ -92,25 +88,38 @@ def costs(found: Sequence[Cost]) -> Markup:
 
 
 def _cost(cost: Cost, worst: int) -> Markup:
-    sentence = f"{words.seconds(cost.stopped_ms)} partition-seconds"
-    own = cost.stopped_ms - cost.follow_ups_stopped_ms
-    whole = max(worst, 1)
-    shapes = [element("rect", width=f"{100 * own / whole:.3f}%", height=12, class_="own")]
-    if cost.follow_ups_stopped_ms:
-        width = f"{100 * cost.follow_ups_stopped_ms / whole:.3f}%"
-        x = f"{100 * own / whole:.3f}%"
-        tooltip = element("title", f"{words.seconds(cost.follow_ups_stopped_ms)} in follow-ups")
-        shapes.append(element("rect", tooltip, x=x, width=width, height=12, class_="following"))
-    bar = element(
-        "svg", *shapes, width="100%", height=12, role="img", aria_label=sentence, class_="costbar"
+    figures = (
+        words.number(cost.rebalances),
+        words.number(cost.follow_ups),
+        words.seconds(cost.stopped_ms),
+        words.seconds(cost.silent_ms) if cost.silent_ms else words.NONE,
+        words.seconds(cost.whole_ms),
     )
     return element(
         "tr",
         element("th", icon(cost.cause), words.cause(cost.cause), scope="row"),
-        element("td", words.number(cost.rebalances), class_="num"),
-        element("td", words.number(cost.follow_ups), class_="num"),
-        element("td", words.seconds(cost.stopped_ms), class_="num"),
-        element("td", bar, class_="wide"),
+        *(element("td", figure, class_="num") for figure in figures),
+        element("td", _cost_bar(cost, worst), class_="wide"),
+    )
+
+
+def _cost_bar(cost: Cost, worst: int) -> Markup:
+    """The silence, what stood still, and what did so in follow-ups, one after the other."""
+    parts = (
+        ("silent", cost.silent_ms, "before members were given up"),
+        ("own", cost.stopped_ms - cost.follow_ups_stopped_ms, "in rebalances of this cause"),
+        ("following", cost.follow_ups_stopped_ms, "in follow-ups"),
+    )
+    shapes, so_far_ms = [], 0
+    for class_, length_ms, where in parts:
+        if length_ms:
+            x, width = (f"{100 * ms / max(worst, 1):.3f}%" for ms in (so_far_ms, length_ms))
+            tooltip = element("title", f"{words.seconds(length_ms)} {where}")
+            shapes.append(element("rect", tooltip, x=x, width=width, height=12, class_=class_))
+            so_far_ms += length_ms
+    sentence = f"{words.seconds(cost.whole_ms)} partition-seconds"
+    return element(
+        "svg", *shapes, width="100%", height=12, role="img", aria_label=sentence, class_="costbar"
     )
 
 
@@ -130,7 +139,7 @@ def commits(detail: GroupDetail) -> Markup:
     left = detail.commits_in_all - len(detail.commits)
     more = f"+ {words.count(left, 'partition')} more, which went back no more often."
     note = element("p", more, class_="note") if left else None
-    return element("div", table, note, class_="scroll")
+    return element("div", element("div", table, class_="scroll"), note)
 
 
 def _commit(line: CommitLine) -> Markup:
@@ -181,14 +190,14 @@ def overview(report: Report, anchors: Mapping[str, str]) -> Markup:
     left = report.totals.groups - len(report.lines)
     more = f"+ {words.count(left, 'group')} more, with less trouble than these."
     note = element("p", more, class_="note") if left else None
-    return element("div", table, note, class_="scroll")
+    return element("div", element("div", table, class_="scroll"), note)
 
 
 def _row(line: GroupLine, anchor: str | None) -> Markup:
     name = element("bdi", words.cut(line.group, 80) or "(no name)")
     cells = (
         (words.number(line.rebalances), line.rebalances),
-        (words.seconds(line.stopped_partition_ms), line.stopped_partition_ms),
+        (words.seconds(line.cost_ms), line.cost_ms),
         (words.percent(line.availability), _exact(line.availability)),
         (_overlaps(line), line.overlaps * 1_000_000 + line.possible_overlaps),
         (words.number(line.flapping) if line.flapping else words.NONE, line.flapping),
@@ -200,7 +209,7 @@ def _row(line: GroupLine, anchor: str | None) -> Markup:
         element("th", element("a", name, href=f"#{anchor}") if anchor else name, scope="row"),
         _cause(line),
         *(element("td", shown, class_="num", data_value=str(value)) for shown, value in cells),
-        element("td", _spark(line), data_value=str(line.stopped_partition_ms)),
+        element("td", _spark(line), data_value=str(line.cost_ms)),
         class_="bad" if line.overlaps else None,
         data_name=words.cut(line.group),
     )
@@ -208,10 +217,11 @@ def _row(line: GroupLine, anchor: str | None) -> Markup:
 
 def _cause(line: GroupLine) -> Markup:
     sentence = None
-    if line.main_cause_rebalances:
+    if line.main_cause:
         times = words.number(line.main_cause_rebalances)
+        counted = f" ({times})" if line.main_cause_rebalances else ""
         sentence = Markup(
-            icon(line.main_cause) + text(f"{words.short_cause(line.main_cause)} ({times})")
+            icon(line.main_cause) + text(f"{words.short_cause(line.main_cause)}{counted}")
         )
     return element("td", sentence, class_="cause", data_value=str(line.main_cause_rebalances))
 

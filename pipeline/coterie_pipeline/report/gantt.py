@@ -44,10 +44,9 @@ def owners(rows: Sequence[Row], processes: Sequence[Process]) -> Mapping[str, Ow
     colours = _colours(rows, holders)
     numbers = {identity: number for number, identity in enumerate(sorted(set(holders.values())))}
     shared = _shared(list(holders))
+    short = words.short_names([holder[shared:] or holder for holder in holders])
     return {
-        holder: Owner(
-            colours[identity], numbers[identity], words.short_name(holder[shared:]) or holder
-        )
+        holder: Owner(colours[identity], numbers[identity], short[holder[shared:] or holder])
         for holder, identity in holders.items()
     }
 
@@ -138,7 +137,7 @@ def _moments(rebalances: tuple[Rebalance, ...], scale: Scale) -> Iterator[Markup
 
 
 def tip(*lines: str | None) -> Markup:
-    """What is tooltip of a shape to who points at it."""
+    """What is shown of a shape that is pointed at."""
     return element("title", "\n".join(line for line in lines if line))
 
 
@@ -154,7 +153,7 @@ def _row(row: Row, scale: Scale, owners: Mapping[str, Owner]) -> Markup:
     shapes = [
         *(_bar(bar, scale, owners[bar.holder]) for bar in row.bars),
         *(_tail(bar, scale, owners[bar.holder]) for bar in row.bars if bar.released_ms > bar.to_ms),
-        *(_fault(fault, scale) for fault in sorted(row.faults, key=_is_overlap)),
+        *(_fault(fault, scale) for fault in sorted(row.faults, key=_layer)),
     ]
     return element(
         "div",
@@ -175,8 +174,12 @@ def _said(row: Row) -> str:
     return words.cut(", ".join(parts))
 
 
-def _is_overlap(fault: Fault) -> bool:
-    return fault.fault == "overlap"
+def _layer(fault: Fault) -> int:
+    """What is drawn over what."""
+    return _LAYERS.index(fault.fault)
+
+
+_LAYERS: Final = ("silence", "gap", "overlap")
 
 
 def _bar(bar: Bar, scale: Scale, owner: Owner) -> Markup:
@@ -252,8 +255,9 @@ def _tail(bar: Bar, scale: Scale, owner: Owner) -> Markup:
 
 def _fault(fault: Fault, scale: Scale) -> Markup:
     x, width = scale.at(fault.from_ms), scale.width(fault.from_ms, fault.to_ms)
-    if not _is_overlap(fault):
-        return element("rect", _gap_tip(fault), x=x, width=width, y=_TOP, height=_BAR, class_="gap")
+    if fault.fault != "overlap":
+        tooltip = _gap_tip(fault) if fault.fault == "gap" else _silence_tip(fault)
+        return element("rect", tooltip, x=x, width=width, y=_TOP, height=_BAR, class_=fault.fault)
     tooltip = _overlap_tip(fault)
     if not fault.sure_ms:
         return element(
@@ -273,8 +277,18 @@ def _overlap_tip(fault: Fault) -> Markup:
         tooltip = f"Perhaps two owners, for {most} at most"
     if fault.times > 1:
         tooltip += f" ({fault.times} times)"
-    both = f"{words.short_name(fault.holder)} and {words.short_name(fault.next_holder)}"
+    # Two processes of one static member are told by their member ids.
+    is_one = fault.holder == fault.next_holder
+    pair = (fault.member, fault.next_member) if is_one else (fault.holder, fault.next_holder)
+    both = " and ".join(map(words.short_name, pair))
     return tip(tooltip, both, _when(fault.from_ms, fault.to_ms), words.cause(fault.cause))
+
+
+def _silence_tip(fault: Fault) -> Markup:
+    silent = f"{words.short_name(fault.holder)} was silent for {words.duration(fault.sure_ms)}"
+    if fault.times > 1:
+        silent += f" ({fault.times} times)"
+    return tip(silent, _when(fault.from_ms, fault.to_ms), f"then it {words.gone(fault.cause)}")
 
 
 def _gap_tip(fault: Fault) -> Markup:

@@ -56,7 +56,7 @@ def _row(process: Process, scale: Scale, owners: Mapping[str, Owner]) -> Markup:
     holders = sorted({session.holder for session in process.sessions})
     label = element(
         "div",
-        element("bdi", words.short_name(process.identity.replace("@/", "@")), class_="name"),
+        element("bdi", _name(process, owners), class_="name"),
         _badge(process),
         class_="label",
         title=words.cut(process.identity),
@@ -69,6 +69,15 @@ def _row(process: Process, scale: Scale, owners: Mapping[str, Owner]) -> Markup:
         data_h=owners[process.sessions[0].holder].number,
         data_name=words.cut(" ".join((process.identity, *holders)), 400),
     )
+
+
+def _name(process: Process, owners: Mapping[str, Owner]) -> str:
+    """A static member's own name; of others that of their bars, and where they come from."""
+    if process.kind == "static":
+        return words.short_name(process.identity)
+    latest = process.sessions[-1]
+    host = words.cut(latest.host.lstrip("/"), 40)
+    return f"{owners[latest.holder].name} {host}".rstrip()
 
 
 def _facts(process: Process) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 __all__ = [
@@ -25,7 +24,6 @@ __all__ = [
     "Span",
     "Totals",
     "Unread",
-    "shares",
 ]
 
 
@@ -47,8 +45,6 @@ class Caps:
     processes: int = 30
     #: Memberships over all groups.
     sessions: int = 1_000
-    #: Pieces of advice for each group, and at the top.
-    advice: int = 12
     #: Partitions in one group's table of commits.
     commits: int = 12
 
@@ -64,23 +60,6 @@ class Span:
     def length_ms(self) -> int:
         """How long it is."""
         return self.to_ms - self.from_ms
-
-
-def shares(wanted: Mapping[str, int], most: int) -> Mapping[str, int]:
-    """Divide `most` among names that want some of it, the most important first.
-
-    The second gets half of what the first gets, the third a third, and so on; what one does not
-    want is left to the others.  Each gets at least one.
-    """
-    weights = {name: 1 / place for place, name in enumerate(wanted, 1)}
-    given: dict[str, int] = {}
-    while len(given) < len(wanted):
-        left = most - sum(given.values())
-        whole = sum(weight for name, weight in weights.items() if name not in given)
-        parts = {name: left * weights[name] / whole for name in wanted if name not in given}
-        content = {name: wanted[name] for name in parts if wanted[name] <= parts[name]}
-        given |= content or {name: int(part) for name, part in parts.items()}
-    return {name: max(given[name], 1) for name in wanted}
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +105,7 @@ class GroupLine:
     group: str
     rebalances: int
     stopped_partition_ms: int
+    silent_partition_ms: int
     owned_partition_ms: int
     overlaps: int
     possible_overlaps: int
@@ -133,17 +113,21 @@ class GroupLine:
     partitions: int
     flapping: int
     regressions: int
-    #: The cause at the root of most of its rebalances, and of how many; empty if it had none.
+    #: What cost most, and how many rebalances that caused; empty if nothing did.
     main_cause: str
     main_cause_rebalances: int
     #: What stood still, in equal parts of the report's time.
     stopped_by_time_ms: tuple[int, ...]
 
     @property
+    def cost_ms(self) -> int:
+        """For how long partitions waited, whether it was known or not."""
+        return self.stopped_partition_ms + self.silent_partition_ms
+
+    @property
     def availability(self) -> float | None:
-        """The share of the time in which partitions had an owner."""
-        whole = self.owned_partition_ms + self.stopped_partition_ms
-        return self.owned_partition_ms / whole if whole else None
+        """The share of the time in which partitions had an owner that was not silent."""
+        return _availability(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,11 +137,29 @@ class Totals:
     groups: int
     rebalances: int
     stopped_partition_ms: int
+    silent_partition_ms: int
     owned_partition_ms: int
     overlaps: int
     possible_overlaps: int
     groups_with_overlaps: int
     flapping: int
+
+    @property
+    def cost_ms(self) -> int:
+        """For how long partitions waited, whether it was known or not."""
+        return self.stopped_partition_ms + self.silent_partition_ms
+
+    @property
+    def availability(self) -> float | None:
+        """The share of the time in which partitions had an owner that was not silent."""
+        return _availability(self)
+
+
+def _availability(figures: GroupLine | Totals) -> float | None:
+    whole = figures.owned_partition_ms + figures.stopped_partition_ms
+    # Of two owners at once, one may have been silent.
+    working = max(figures.owned_partition_ms - figures.silent_partition_ms, 0)
+    return working / whole if whole else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +175,20 @@ class Advice:
     from_ms: int | None
     to_ms: int | None
     evidence: tuple[tuple[str, str], ...]
+    #: The pieces of the same rule that are not shown, and what some of them are about.
+    alike: Some = Some()
+    #: How many groups all of them are about.
+    groups: int = 1
+
+    @property
+    def others(self) -> str:
+        """The pieces like this one, in words; empty if there are none."""
+        if not self.alike.count:
+            return ""
+        groups = f" in {self.groups:,} groups" if self.groups > 1 else ""
+        names = ", ".join(self.alike.names)
+        such_as = f", such as {names}" if names else ""
+        return f"{self.alike.count:,} more like this{groups}{such_as}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,7 +212,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """A time in which a partition had two owners or none, or several that were merged."""
+    """A time in which a partition had two owners, none or a silent one; or several, merged."""
 
     fault: str
     from_ms: int
@@ -207,6 +223,8 @@ class Fault:
     is_open: bool
     holder: str
     next_holder: str
+    member: str = ""
+    next_member: str = ""
     times: int = 1
 
 
@@ -274,6 +292,12 @@ class Rebalance:
     keepable: int | None
     needs_rejoin: bool
     stopped_partition_ms: int | None
+    silent_partition_ms: int | None = 0
+
+    @property
+    def cost_ms(self) -> int:
+        """For how long partitions waited, whether it was known or not."""
+        return (self.stopped_partition_ms or 0) + (self.silent_partition_ms or 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,6 +309,13 @@ class Cost:
     follow_ups: int
     stopped_ms: int
     follow_ups_stopped_ms: int
+    #: How long owners had been silent before that.
+    silent_ms: int = 0
+
+    @property
+    def whole_ms(self) -> int:
+        """All of it."""
+        return self.stopped_ms + self.silent_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -339,7 +370,6 @@ class GroupDetail:
     line: GroupLine
     span: Span
     advice: tuple[Advice, ...]
-    advice_in_all: int
     rows: tuple[Row, ...]
     rows_in_all: int
     #: Of the partitions that are left out: how many had a fault.
@@ -364,5 +394,4 @@ class Report:
     totals: Totals
     lines: tuple[GroupLine, ...]
     advice: tuple[Advice, ...]
-    advice_in_all: int
     details: tuple[GroupDetail, ...]

@@ -11,7 +11,7 @@ from typing import Final
 from coterie_pipeline.report import words
 from coterie_pipeline.report.figures import advised, heads, overview
 from coterie_pipeline.report.markup import Markup, element, join
-from coterie_pipeline.report.model import NodeRead, Report
+from coterie_pipeline.report.model import NodeRead, Report, Totals
 from coterie_pipeline.report.section import section
 
 __all__ = ["key_figures", "page", "read", "read_in_short", "verdict", "when"]
@@ -89,7 +89,7 @@ def _advice(report: Report, anchors: dict[str, str]) -> Markup | None:
     return element(
         "section",
         element("h2", "What to do"),
-        advised(report.advice, report.advice_in_all, anchors),
+        advised(report.advice, anchors),
         id="advice",
     )
 
@@ -111,6 +111,10 @@ def _key() -> Markup:
     entries = (
         (_sample(*owners), "who owned it: a colour for each process"),
         (_sample(_shape("gap")), "no owner: the partition stood still"),
+        (
+            _sample(_shape("o0"), _shape("silence")),
+            "its owner was silent, and then given up or replaced",
+        ),
         (_sample(sure), "two owners at once, for certain"),
         (_sample(_shape("possible")), "two owners are possible"),
     )
@@ -133,7 +137,8 @@ _HOW: Final = (
     ),
     (
         "Stopped time is added up over partitions: four partitions that stand still for five "
-        "seconds make 20 partition-seconds. What is too short to be seen is drawn a little wider. "
+        "seconds make 20 partition-seconds. If a member died, they include the time from its last "
+        "sign of life until it was given up. What is too short to be seen is drawn a little wider. "
         "All times are UTC."
     ),
 )
@@ -200,22 +205,31 @@ def verdict(report: Report) -> Markup:
 def key_figures(report: Report) -> Markup:
     """A few figures over all groups."""
     totals = report.totals
-    whole = totals.owned_partition_ms + totals.stopped_partition_ms
-    available = totals.owned_partition_ms / whole if whole else None
     possible = f"+ {words.number(totals.possible_overlaps)} possible"
     figures = (
         ("Groups", words.number(totals.groups), None),
         ("Rebalances", words.number(totals.rebalances), None),
         (
             "Stopped",
-            f"{words.seconds(totals.stopped_partition_ms)} s",
-            "added up over the partitions that had no owner",
+            f"{words.seconds(totals.cost_ms)} s",
+            _stopped(totals),
         ),
-        ("Availability", words.percent(available), "of the partitions' time had an owner"),
+        (
+            "Availability",
+            words.percent(totals.availability),
+            "of the partitions' time had an owner at work",
+        ),
         ("Owned twice", words.number(totals.overlaps), possible),
         ("Flapping members", words.number(totals.flapping), "came back 3 times within an hour"),
     )
     return element("dl", *(_figure(*figure) for figure in figures), class_="figures")
+
+
+def _stopped(totals: Totals) -> str:
+    if not totals.silent_partition_ms:
+        return "added up over the partitions that had no owner"
+    silent = words.seconds(totals.silent_partition_ms)
+    return f"added up over the partitions; {silent} s of it with owners that were silent"
 
 
 def _figure(name: str, value: str, more: str | None) -> Markup:

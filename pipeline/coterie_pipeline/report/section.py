@@ -20,7 +20,7 @@ _AXIS_HEIGHT = 22
 def section(detail: GroupDetail, anchor: str) -> Markup:
     """The section of a group."""
     name = words.cut(detail.line.group, 120) or "(no name)"
-    advice = advised(detail.advice, detail.advice_in_all) if detail.advice else None
+    advice = advised(detail.advice) if detail.advice else None
     return element(
         "section",
         element("h2", element("bdi", name)),
@@ -45,9 +45,15 @@ def _summary(detail: GroupDetail) -> Iterator[str]:
     main = detail.costs[0] if detail.costs else None
     why = f", most of what they cost because {words.cause(main.cause)}" if main else ""
     yield f"{times}{why}."
-    stopped = words.seconds(line.stopped_partition_ms)
+    stopped = words.seconds(line.cost_ms)
     available = words.percent(line.availability)
-    yield f"Partitions stood still for {stopped} partition-seconds; availability {available}."
+    silent = ""
+    if line.silent_partition_ms:
+        before = words.seconds(line.silent_partition_ms)
+        silent = f", {before} of them as owners were silent and had not been given up yet"
+    yield (
+        f"Partitions stood still for {stopped} partition-seconds{silent}; availability {available}."
+    )
     if line.overlaps:
         yield f"Partitions had two owners {words.count(line.overlaps, 'time')} for certain."
     elif line.possible_overlaps:

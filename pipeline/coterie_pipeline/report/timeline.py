@@ -22,7 +22,7 @@ _OUTCOMES: Final[Mapping[str, str]] = {
     "running": "The journal ends in it.",
 }
 
-#: How many of those who were late are tooltip of one by one.
+#: How many of those who were late are named one by one.
 _LATE_MAX: Final = 3
 
 
@@ -35,8 +35,8 @@ def headline(rebalance: Rebalance) -> str:
     ]
     if rebalance.total_ms is not None:
         parts.append(f"took {words.duration(rebalance.total_ms)}")
-    if rebalance.stopped_partition_ms:
-        parts.append(f"{words.seconds(rebalance.stopped_partition_ms)} partition-seconds stopped")
+    if rebalance.cost_ms:
+        parts.append(f"{words.seconds(rebalance.cost_ms)} partition-seconds stopped")
     return " · ".join(parts)
 
 
@@ -105,6 +105,12 @@ def _cost(rebalance: Rebalance) -> Iterator[str]:
         stopped = words.seconds(rebalance.stopped_partition_ms)
         stood_still = f"Partitions stood still for {stopped} s, added up over the partitions."
         yield stood_still if rebalance.stopped_partition_ms else "No partition stood still."
+    if rebalance.silent_partition_ms:
+        silent = words.seconds(rebalance.silent_partition_ms)
+        yield (
+            f"Before that, their owners had been silent for {silent} s, added up likewise, until "
+            "they were given up."
+        )
 
 
 def _kept(rebalance: Rebalance) -> str:
@@ -133,7 +139,7 @@ def timeline(detail: GroupDetail, scale: Scale, anchor: str) -> Markup:
     causes = sorted({each.cause for each in detail.rebalances}, key=order)
     middles = {cause: _HEIGHT * index + _HEIGHT // 2 for index, cause in enumerate(causes)}
     labels = (_label(cause, detail.rebalances) for cause in causes)
-    worst = max((each.stopped_partition_ms or 0 for each in detail.rebalances), default=0)
+    worst = max((each.cost_ms for each in detail.rebalances), default=0)
     shapes = [
         *_chains(detail.rebalances, scale, middles),
         *(_phases(each, scale, middles[each.cause]) for each in detail.rebalances),
@@ -204,8 +210,7 @@ def _phases(rebalance: Rebalance, scale: Scale, middle: int) -> Markup:
 
 def _radius(rebalance: Rebalance, worst: int) -> float:
     least, greatest = _RADII
-    stopped = rebalance.stopped_partition_ms or 0
-    return least + (greatest - least) * math.sqrt(stopped / worst) if worst else least
+    return least + (greatest - least) * math.sqrt(rebalance.cost_ms / worst) if worst else least
 
 
 def _mark(rebalance: Rebalance, scale: Scale, middle: int, radius: float, anchor: str) -> Markup:
@@ -244,12 +249,12 @@ _FIGURES: Final = ("Joining", "Assigning", "Moved", "Stopped")
 
 def _listed(rebalance: Rebalance, anchor: str) -> Markup:
     moved = None if rebalance.moved is None else words.number(rebalance.moved)
-    stopped = rebalance.stopped_partition_ms
+    is_known = rebalance.stopped_partition_ms is not None
     figures = (
         words.duration(rebalance.prepare_ms),
         words.duration(rebalance.complete_ms),
         moved or "?",
-        f"{words.seconds(stopped)} s" if stopped is not None else "?",
+        f"{words.seconds(rebalance.cost_ms)} s" if is_known else "?",
     )
     began = f"{words.date(rebalance.started_ms)} {words.clock_ms(rebalance.started_ms)}"
     generation = "" if rebalance.generation is None else f"generation {rebalance.generation}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -27,6 +27,7 @@ __all__ = [
     "seconds",
     "short_cause",
     "short_name",
+    "short_names",
     "some",
 ]
 
@@ -46,6 +47,7 @@ _CAUSES: Final[Mapping[str, str]] = {
     "revocation_follow_up": "partitions given up had to be handed out",
     "leader_rejoined": "the leader joined again",
     "static_replaced": "a static member came back changed",
+    "replaced": "a new process took a static member's place",
     "static_expansion": "static members came",
     "topic_changed": "a topic changed",
     "admin": "an administrator asked for it",
@@ -93,9 +95,10 @@ _GONE: Final[Mapping[str, str]] = {
 }
 
 #: What is appended to names to make member ids: a UUID, or as much of one.
-_UUID: Final = re.compile(
-    r"^(.*?)-?([0-9a-f]{4})(?:[0-9a-f]{4}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{8,28})$"
-)
+_UUID: Final = re.compile(r"^(.*?)-?([0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{12,32})$")
+
+#: How many digits of UUIDs are shown, if fewer would be the same.
+_DIGITS: Final = (4, 6, 8, 12)
 
 _SHORT_MAX: Final = 26
 
@@ -216,13 +219,23 @@ def cut(value: str, most: int = 200) -> str:
     return value if len(value) <= most else f"{value[: most - 1]}…"
 
 
-def short_name(name: str) -> str:
-    """A member's name, with a UUID at its end cut short."""
+def short_name(name: str, digits: int = 4) -> str:
+    """A member's name, with a UUID at its end cut to so many digits."""
     found = _UUID.match(name)
     if found:
         head, tail = found.groups()
+        tail = tail[:digits]
         name = f"{head}-{tail}…" if head else f"{tail}…"
     return name if len(name) <= _SHORT_MAX else f"{name[:14]}…{name[-10:]}"
+
+
+def short_names(names: Sequence[str]) -> Mapping[str, str]:
+    """Names cut short, by no more than leaves them different."""
+    for digits in _DIGITS:
+        found = {name: short_name(name, digits) for name in names}
+        if len(set(found.values())) == len(found):
+            return found
+    return {name: cut(name) for name in names}
 
 
 def some(members: Some) -> str:

@@ -20,9 +20,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from coterie_pipeline.advice import GroupAdvice
-from coterie_pipeline.replay import GroupLines, Source, replay_group
-from coterie_pipeline.replay.commits import Commits
-from coterie_pipeline.replay.health import Health
+from coterie_pipeline.hourly.commits import Commits
+from coterie_pipeline.hourly.health import Health
 from coterie_pipeline.schema import struct_of
 from coterie_pipeline.session import is_quick
 from coterie_pipeline.steps.arrow import Batches, frame_of
@@ -36,6 +35,7 @@ from coterie_pipeline.tables import (
     SESSIONS,
 )
 from coterie_pipeline.tables import COMMITS as COMMITS_TABLE
+from coterie_protocol.replay import GroupLines, Source, replay_group
 
 __all__ = ["LINE_COLUMNS", "OUTPUTS", "groups_of", "lines_by_group", "outputs", "rows_of_groups"]
 

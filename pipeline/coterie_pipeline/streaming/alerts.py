@@ -17,13 +17,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from coterie_pipeline.replay import replay_group
 from coterie_pipeline.schema import struct_of
 from coterie_pipeline.steps.arrow import map_batches
 from coterie_pipeline.steps.groups import LINE_COLUMNS, groups_of, lines_by_group
 from coterie_pipeline.steps.lines import each_once
 from coterie_pipeline.steps.survey import survey
 from coterie_pipeline.tables import Table, declared
+from coterie_protocol.replay import replay_group
 
 __all__ = ["ALERTS", "Storm", "alerts", "overlap_alerts", "storm_alerts"]
 
@@ -104,7 +104,10 @@ _PAIR: Final = ("from_ms", "holder", "next_holder", "cause", "began")
 
 
 def _overlap_alert(kind: str, rows: Sequence[Row]) -> Alert:
-    row = rows[0]
+    row = dict(rows[0])
+    if row["holder"] == row["next_holder"]:
+        # Two processes of one static member are told by their member ids.
+        row |= {"holder": row["member"], "next_holder": row["next_member"]}
     partitions = _partitions(rows)
     evidence = {"partitions": partitions, **{name: row[name] for name in _EVIDENCE}}
     return {

@@ -14,23 +14,12 @@ group each topic is a subtopology, and there is no log whose end a leader could 
 report the lag itself in place of the sum.
 """
 
-from coterie_protocol.streams.assignment import (
-    NO_REBALANCE,
-    AssignmentInfo,
-    HostInfo,
-    Partitions,
-    decode_assignment_info,
-    encode_assignment_info,
-)
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
 from coterie_protocol.streams.envelope import join_user_data, split_user_data
-from coterie_protocol.streams.subscription import (
-    LATEST_OFFSET,
-    UNKNOWN_OFFSET_SUM,
-    SubscriptionInfo,
-    decode_subscription_info,
-    encode_subscription_info,
-)
-from coterie_protocol.streams.tasks import TaskId, TopicTasks
 from coterie_protocol.streams.versions import (
     EARLIEST_PROBEABLE_VERSION,
     LATEST_VERSION,
@@ -40,6 +29,27 @@ from coterie_protocol.streams.versions import (
     UnknownVersionError,
     next_version,
 )
+
+if TYPE_CHECKING:
+    from coterie_protocol.streams.assignment import (
+        NO_REBALANCE,
+        AssignmentInfo,
+        HostInfo,
+        Partitions,
+        decode_assignment_info,
+        encode_assignment_info,
+    )
+    from coterie_protocol.streams.subscription import (
+        LATEST_OFFSET,
+        UNKNOWN_OFFSET_SUM,
+        SubscriptionInfo,
+        decode_subscription_info,
+        encode_subscription_info,
+    )
+    from coterie_protocol.streams.tasks import (
+        TaskId,
+        TopicTasks,
+    )
 
 __all__ = [
     "EARLIEST_PROBEABLE_VERSION",
@@ -65,3 +75,30 @@ __all__ = [
     "next_version",
     "split_user_data",
 ]
+
+#: By module, what only groups with state need; it is loaded when it is asked for.
+_MODULES: Final = {
+    "assignment": """
+        AssignmentInfo HostInfo NO_REBALANCE Partitions
+        decode_assignment_info encode_assignment_info
+    """,
+    "subscription": """
+        LATEST_OFFSET SubscriptionInfo UNKNOWN_OFFSET_SUM
+        decode_subscription_info encode_subscription_info
+    """,
+    "tasks": "TaskId TopicTasks",
+}
+_MODULE_OF: Final = {name: module for module, names in _MODULES.items() for name in names.split()}
+
+if not TYPE_CHECKING:  # to a type checker, it would say that there is every name
+
+    def __getattr__(name: str) -> Any:  # whatever the name stands for
+        if name not in _MODULE_OF:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

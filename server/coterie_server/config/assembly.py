@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import uuid
 from itertools import count
 from typing import TYPE_CHECKING, Final
@@ -33,6 +34,9 @@ __all__ = [
 
 #: How many member ids there may be between two starts of a node.
 _IDS_PER_START: Final = 1_000_000
+_UUID_BYTES: Final = 16
+#: The digits that a random UUID may have in the place of its variant.
+_VARIANTS: Final = "89ab"
 
 
 def group_config(settings: Settings) -> Config:
@@ -134,7 +138,14 @@ class RandomIds:
     def member_id(self, group_id: str, client_id: str, host: str, instance_id: str | None) -> str:
         """`<instance or client id>-<uuid>`."""
         del group_id, host
-        return f"{client_id if instance_id is None else instance_id}-{uuid.uuid4()}"
+        name = client_id if instance_id is None else instance_id
+        # As `uuid4` has it, which takes four times as long.
+        digits = os.urandom(_UUID_BYTES).hex()
+        variant = _VARIANTS[int(digits[16], 16) & 3]
+        return (
+            f"{name}-{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}"
+            f"-{digits[20:]}"
+        )
 
     def topic_id(self) -> uuid.UUID:
         """A random id."""

@@ -143,7 +143,7 @@ class Settings(AccessSettings):
 
     http_max_watchers: int = declare_number(
         1000,
-        "How many clients may watch who owns what over HTTP at the same time.",
+        "How many clients may watch groups over HTTP at the same time.",
         unit="watchers",
         at_least=0,
         at_most=100_000,

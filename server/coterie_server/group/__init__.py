@@ -32,7 +32,8 @@ say so (`absence`); a new process of its name is given its place (`replacement`)
 who is to make copies of what.  The coordinator only reads that, to tell people (`warmth`).
 
 **Other requests.**  `leave` (LeaveGroup), `commit` (OffsetCommit), `offsets` (OffsetFetch,
-OffsetDelete and expiry), `admin` (DescribeGroups, ListGroups, DeleteGroups, forced rebalances).
+OffsetDelete and expiry), `admin` (DescribeGroups, ListGroups, DeleteGroups).  What Kafka
+has no requests for is in `operations`: forced rebalances, and what else operators ask of a group.
 
 **Recovery** (`recovery`) applies the stored rows as they were applied when they were made.  The
 generation stays, the members get a fresh session to come back in, and a rebalance that was going

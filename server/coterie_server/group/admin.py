@@ -17,10 +17,8 @@ from coterie_protocol.messages import (
     ListGroupsResponse,
 )
 from coterie_server.group.member import metadata_of, told_assignment
-from coterie_server.group.rebalance import prepare
 from coterie_server.group.states import GroupState
 from coterie_server.group.step import SHOWN_MAX
-from coterie_server.step import Refusal
 from coterie_server.turns import Piece, begin, each
 
 if TYPE_CHECKING:
@@ -37,7 +35,7 @@ if TYPE_CHECKING:
     from coterie_server.step import Request
     from coterie_server.turns import Making
 
-__all__ = ["delete_groups", "describe_groups", "force_rebalance", "list_groups"]
+__all__ = ["delete_groups", "describe_groups", "list_groups"]
 
 #: From this version on a group that is not there is an error.
 _NOT_FOUND_FROM = 6
@@ -181,23 +179,3 @@ def _delete_one(step: Step, group_id: str) -> ErrorCode:
     step.event(GroupDeleted(group=group_id, generation=group.row.generation, how="requested"))
     step.delete(group)
     return ErrorCode.NONE
-
-
-def force_rebalance(step: Step, group_id: str) -> None:
-    """Start one rebalance of a group of static members at once.
-
-    This is the ForceStaticRebalance of KIP-345's draft, for when an operator knows better than
-    the session timeouts do.
-    """
-    group = step.group(group_id)
-    if group is None:
-        raise Refusal("group_not_found", f"There is no group {group_id!r} here.")
-    if group.state in (GroupState.PREPARING, GroupState.COMPLETING):
-        raise Refusal("rebalance_in_progress", f"Group {group_id!r} is rebalancing already.")
-    if group.state is GroupState.EMPTY:
-        raise Refusal("group_empty", f"Group {group_id!r} has no members.")
-    dynamic = [member.id for member in group.members.values() if member.instance_id is None]
-    if dynamic:
-        sentence = f"Group {group_id!r} has dynamic members, such as {dynamic[0]}."
-        raise Refusal("dynamic_members", sentence)
-    prepare(step, group, "admin", "asked for by an administrator")

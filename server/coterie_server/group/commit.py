@@ -36,6 +36,9 @@ _GROUP_ID_NOT_FOUND_FROM = 9
 #: How many results of partitions are remembered.
 _RESULTS_MAX = 4_096
 
+#: How `OffsetRow` makes itself, without the call in between.
+_new = tuple.__new__
+
 _UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
@@ -56,12 +59,12 @@ def commit(step: Step, request: Request) -> None:
 
 def _names_a_partition(step: Step, message: OffsetCommitRequest) -> bool:
     """Whether any of the partitions exists."""
-    counts = step.table.topics
-    return any(
-        0 <= partition.partition_index < counts.get(topic.name, 0)
-        for topic in message.topics
-        for partition in topic.partitions
-    )
+    for topic in message.topics:
+        count = step.table.topics.get(topic.name, 0)
+        for partition in topic.partitions:  # mostly the first one does
+            if 0 <= partition.partition_index < count:
+                return True
+    return False
 
 
 T = TypeVar("T", "OffsetCommitRequestTopic", "OffsetDeleteRequestTopic")
@@ -137,8 +140,10 @@ def _store(
         step.save_offsets(group, rows)
         topics.append(answer)
         if rows:
-            offsets = {str(row.partition): row.offset for row in rows}
-            committed[topic.name] = committed.get(topic.name, {}) | offsets
+            offsets = {str(row[2]): row[3] for row in rows}  # by partition
+            if topic.name in committed:
+                offsets = committed[topic.name] | offsets
+            committed[topic.name] = offsets
     if committed:
         step.event(
             OffsetsCommitted(
@@ -157,7 +162,8 @@ def _rows_of(
     """What of a topic is to be stored, and the answer for all of it."""
     group_id, name, date_ms = group.id, topic.name, step.date_ms
     count, longest = step.table.topics.get(name, 0), step.config.offset_metadata_max
-    rows, results = [], []
+    rows: list[OffsetRow] = []
+    results = []
     for partition in topic.partitions:
         index, metadata = partition.partition_index, partition.committed_metadata or ""
         if not 0 <= index < count:
@@ -166,9 +172,8 @@ def _rows_of(
             results.append(_not_stored(index, ErrorCode.OFFSET_METADATA_TOO_LARGE))
         else:
             offset, epoch = partition.committed_offset, partition.committed_leader_epoch
-            rows.append(
-                OffsetRow(group_id, name, index, offset, epoch, metadata, date_ms, expires_at_ms)
-            )
+            row = (group_id, name, index, offset, epoch, metadata, date_ms, expires_at_ms)
+            rows.append(_new(OffsetRow, row))
             results.append(_stored(index))
     return rows, OffsetCommitResponseTopic(name=name, partitions=tuple(results))
 

@@ -7,10 +7,21 @@ time, stores the records, sends the replies and calls `fire` when `next_deadline
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from coterie_protocol import messages as m
-from coterie_server.group import admin, heartbeat, join, leave, offsets, rebalance, recovery, sync
+from coterie_server.group import (
+    admin,
+    heartbeat,
+    join,
+    leave,
+    offsets,
+    operations,
+    rebalance,
+    recovery,
+    sync,
+)
 from coterie_server.group import commit as offset_commit
 from coterie_server.group.states import GroupState
 from coterie_server.group.step import Step
@@ -160,8 +171,12 @@ class GroupCoordinator:
 
     def force_rebalance(self, group_id: str, now_ms: int) -> Outcome[Record]:
         """Start one rebalance of a group of static members, or raise `Refusal`."""
+        return self.operate(partial(operations.force_rebalance, group_id=group_id), now_ms)
+
+    def operate(self, operation: Callable[[Step], None], now_ms: int) -> Outcome[Record]:
+        """Do what an operator asks for, one of `operations`, or raise `Refusal`."""
         step = Step(self.table, now_ms)
-        admin.force_rebalance(step, group_id)
+        operation(step)
         return step.finish()
 
     def topics_changed(

@@ -50,8 +50,10 @@ class Deadlines:
 
     def next(self) -> int | None:
         """When the first deadline is due."""
-        self._settle()
-        return self._heap[0][0] if self._heap else None
+        heap = self._heap
+        if heap and self._due.get(heap[0][1]) != heap[0][0]:
+            self._settle()
+        return heap[0][0] if heap else None
 
     def pop_due(self, now_ms: int) -> Deadline | None:
         """Take out one deadline that is due."""

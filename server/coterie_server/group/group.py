@@ -16,7 +16,7 @@ from coterie_server.group.records import GroupRow, MemberRow, OffsetRow, Row, To
 from coterie_server.group.states import TRANSITIONS, GroupState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from coterie_server.group.phases import InitialDelay, OngoingRebalance
     from coterie_server.group.records import SupportedProtocol
@@ -140,22 +140,22 @@ class Group:
 
     def apply(self, row: Row) -> None:
         """Take over a row that is, or is about to be, on disk."""
-        match row:
-            case OffsetRow():
-                self.apply_offsets((row,))
-            case GroupRow():
-                self._apply_group(row)
-            case MemberRow():
-                member = self.members.get(row.member_id)
-                if member is None:
-                    self.add(Member(row, saved=row))
-                else:
-                    member.row = member.saved = row
+        if isinstance(row, MemberRow):  # most are
+            member = self.members.get(row.member_id)
+            if member is None:
+                self.add(Member(row, saved=row))
+            else:
+                member.row = member.saved = row
+                if self.away or row.away_since_ms >= 0:
                     self._count_away(member)
+        elif isinstance(row, GroupRow):
+            self._apply_group(row)
+        else:
+            self.apply_offsets((row,))
 
     def apply_offsets(self, rows: Iterable[OffsetRow]) -> None:
         """Take over offsets, which come many at a time."""
-        self.offsets.update([((row.topic, row.partition), row) for row in rows])
+        self.offsets.update([(row[1:3], row) for row in rows])  # by topic and partition
 
     def _apply_group(self, row: GroupRow) -> None:
         self.state = GroupState(row.state)
@@ -199,7 +199,8 @@ class Group:
         if member.instance_id is not None:
             self.static[member.instance_id] = member.id
         self._count(member, 1)
-        self._count_away(member)
+        if member.is_away:
+            self.away.add(member.id)
         self.parked_joins += member.join is not None
         self.pending_joins.discard(member.id)
 
@@ -294,13 +295,12 @@ class Group:
             if not count:
                 del self._supporters[protocol.name]
 
-    def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
+    def supports(self, protocol_type: str, names: Sequence[str]) -> bool:
         """Whether a member with these protocols could be in the group."""
         if self.state is GroupState.EMPTY or not self.members:
-            return bool(protocol_type) and any(True for _ in names)
-        return protocol_type == self.row.protocol_type and any(
-            self._supporters[name] == len(self.members) for name in names
-        )
+            return bool(protocol_type and names)
+        supporters = map(self._supporters.__getitem__, names)
+        return protocol_type == self.row.protocol_type and len(self.members) in supporters
 
     def select_protocol(self) -> str:
         """The protocol with most votes among those that all members can follow.
@@ -373,11 +373,14 @@ class Group:
         if self.members and self.row.protocol_name is None:
             return None
         topics: set[str] = set()
+        last = None
         for member in self.members.values():
             subscription = member.subscription(self.row.protocol_name)
             if subscription is None:
                 return None
-            topics.update(subscription.topics)
+            if subscription is not last:  # those who say the same share it
+                topics.update(subscription.topics)
+            last = subscription
         return frozenset(topics)
 
     def may_be_subscribed(self, topic: str) -> bool:

@@ -151,7 +151,7 @@ def _add(step: Step, group: Group, member_id: str, request: Request) -> None:
     message: JoinGroupRequest = request.message
     member = Member(_new_row(group, member_id, request), is_new=True, join=request)
     member.reason = message.reason or ""
-    member.last_seen_ms = member.joined_at_ms = step.now_ms
+    member.last_seen_ms = member.joined_at_ms = member.came_at_ms = step.now_ms
     if not group.members:
         group.row = replace(group.row, protocol_type=message.protocol_type)
     if group.initial_delay is not None:
@@ -193,7 +193,7 @@ def _joined(step: Step, group: Group, member: Member) -> MemberJoined:
         session_timeout_ms=row.session_timeout_ms,
         rebalance_timeout_ms=row.rebalance_timeout_ms,
         registration_timeout_ms=absence.registration_timeout_ms(step, member),
-        protocols=tuple(protocol.name for protocol in row.protocols),
+        protocols=tuple([protocol.name for protocol in row.protocols]),
         topics=subscription.topics if subscription else None,
         reason=member.reason,
     )

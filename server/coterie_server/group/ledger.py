@@ -208,7 +208,7 @@ class Ledger:
         review.conflicts = _conflicts(review.given, held)
         if review.conflicts and enforce:
             _withhold(review, known)
-        review.needs_rejoin |= any(a.error_code == NEEDS_REJOIN for a in known.values())
+        review.needs_rejoin |= NEEDS_REJOIN in [a.error_code for a in known.values()]
         review.follow_up = _follow_up(review, held)
         self._compare(review)
         return review
@@ -264,7 +264,7 @@ class Ledger:
         the one that had it in the later generation is right: the other missed that it lost it.
         A member that is away holds nothing: its session is over, and its work with that.
         """
-        present = {m.id: m for m in members.values() if not m.is_away}
+        present = {m.id: m for m in members.values() if m.row.away_since_ms < 0}
         claims = {
             partition: (group.assigned_in, holding.member_id)
             for partition, holding in self.holdings.items()
@@ -285,14 +285,19 @@ class Ledger:
     def _compare(self, review: Review) -> None:
         owner = {p: m for m, partitions in (review.given or {}).items() for p in partitions}
         last = self._last_owners()
-        review.moved = sum(last.get(p, member_id) != member_id for p, member_id in owner.items())
-        review.revoked = sum(owner.get(p) != h.member_id for p, h in self.holdings.items())
+        moved = [last.get(p, member_id) != member_id for p, member_id in owner.items()]
+        revoked = [owner.get(p) != holding.member_id for p, holding in self.holdings.items()]
+        review.moved, review.revoked = sum(moved), sum(revoked)
 
 
 def by_topic(partitions: Iterable[Partition]) -> Partitions:
     """Partitions in the shape in which the journal has them."""
+    listed = sorted(partitions)
+    if len(listed) == 1:  # as in groups with as many members as partitions, which are the largest
+        topic, partition = listed[0]
+        return {topic: (partition,)}
     grouped: dict[str, list[int]] = {}
-    for topic, partition in sorted(partitions):
+    for topic, partition in listed:
         grouped.setdefault(topic, []).append(partition)
     return {topic: tuple(numbers) for topic, numbers in grouped.items()}
 

@@ -40,6 +40,8 @@ class Member:
     #: Its requests that are parked: their answers have to wait.
     join: Request | None = None
     sync: Request | None = None
+    #: When its process came; None if that was before the group was read.
+    came_at_ms: int | None = None
     joined_at_ms: int = 0
     alive_until_ms: int = 0
     last_seen_ms: int = 0
@@ -47,7 +49,10 @@ class Member:
     reason: str = ""
     #: What it tells of itself, and the user data behind which it does.
     _told: tuple[bytes | None, MemberData | None] = field(default=(None, None), repr=False)
-    _parsed: dict[bytes, Subscription | None] = field(default_factory=dict, repr=False)
+    #: Its subscription, and of which protocols' bytes, in which protocol, it was read.
+    _read: tuple[object, str | None, Subscription | None] = field(
+        default=(None, None, None), repr=False
+    )
 
     def __post_init__(self) -> None:
         # Read far more often than members are made.
@@ -112,14 +117,14 @@ class Member:
 
     def metadata(self, protocol: str | None) -> bytes:
         """Its subscription in a protocol."""
-        return metadata_of(self.row, protocol)
+        return _metadata(self.row.protocols, protocol)
 
     def subscription(self, protocol: str | None) -> Subscription | None:
         """Its subscription as consumers write it; None if it is written otherwise."""
-        data = self.metadata(protocol)
-        if data not in self._parsed:
-            self._parsed = {data: _parse(data)}
-        return self._parsed[data]
+        protocols, read = self.row.protocols, self._read
+        if read[0] is not protocols or read[1] != protocol:
+            self._read = read = protocols, protocol, _parse(_metadata(protocols, protocol))
+        return read[2]
 
     def data(self, protocol: str | None) -> MemberData | None:
         """What it tells of itself beside its subscription, if it does."""
@@ -131,11 +136,25 @@ class Member:
 
 
 def protocols_of(message: JoinGroupRequest) -> tuple[SupportedProtocol, ...]:
-    """The protocols that a member names as it joins; one that it names twice counts once."""
+    """The protocols that a member names as it joins; one that it names twice counts once.
+
+    Those who say the same, as most members of a group do, share what is made of it.
+    """
+    named = tuple([(each.name, bytes(each.metadata)) for each in message.protocols])
+    size = 0
+    for name, metadata in named:
+        size += len(name) + len(metadata)
+    return _short_protocols(named) if size <= _SHORT_BYTES else _protocols(named)
+
+
+def _protocols(named: tuple[tuple[str, bytes], ...]) -> tuple[SupportedProtocol, ...]:
     names: dict[str, bytes] = {}
-    for protocol in message.protocols:
-        names.setdefault(protocol.name, protocol.metadata)
-    return tuple(SupportedProtocol(name=n, metadata=bytes(m)) for n, m in names.items())
+    for name, metadata in named:
+        names.setdefault(name, metadata)
+    return tuple([SupportedProtocol(name=n, metadata=m) for n, m in names.items()])
+
+
+_short_protocols: Final = lru_cache(_SHORT_KEPT)(_protocols)
 
 
 class Timeouts(TypedDict):
@@ -173,7 +192,10 @@ def claims_of(
 
 
 def _metadata(protocols: tuple[SupportedProtocol, ...], protocol: str | None) -> bytes:
-    return next((p.metadata for p in protocols if p.name == protocol), b"")
+    for each in protocols:
+        if each.name == protocol:
+            return each.metadata
+    return b""
 
 
 def told_assignment(row: MemberRow) -> bytes:

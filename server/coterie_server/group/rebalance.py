@@ -9,6 +9,7 @@ In the first phase (`PREPARING`) all members join again: `prepare` starts it, `t
 from __future__ import annotations
 
 from dataclasses import replace
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from coterie_protocol.consumer import flatten
@@ -198,20 +199,18 @@ def _answer_join(step: Step, group: Group, member: Member) -> None:
 def save_members(step: Step, group: Group) -> None:
     """Store the members whose rows have changed since they were stored."""
     for member in group.members.values():
-        if member.row is not member.saved and member.row != member.saved:
-            step.save(group, member.row)
+        row, saved = member.row, member.saved
+        if row is not saved and (saved is None or row != saved):
+            step.save(group, row)
 
 
 def _phase_joined(step: Step, group: Group, rebalance: OngoingRebalance) -> PhaseJoined:
     allowance = Allowance()
     members = tuple(
-        _member_phase(group, member, rebalance, allowance) for member in group.members.values()
+        [_member_phase(group, member, rebalance, allowance) for member in group.members.values()]
     )
-    last = max(
-        (m for m in members if m.joined_after_ms is not None),
-        key=lambda m: m.joined_after_ms or 0,
-        default=None,
-    )
+    joined = [each for each in members if each.joined_after_ms is not None]
+    last = max(joined, key=attrgetter("joined_after_ms"), default=None)
     return PhaseJoined(
         group=group.id,
         generation=group.row.generation,
@@ -239,9 +238,13 @@ def _member_phase(
         instance=member.instance_id,
         host=member.row.client_host,
         joined_after_ms=joined_after_ms,
-        topics=subscription.topics if subscription else None,
-        owned=_owned(subscription) if subscription else None,
-        lags=lags_of(member, group.row.protocol_name, allowance) if subscription else None,
+        topics=subscription.topics if subscription is not None else None,
+        owned=_owned(subscription) if subscription is not None else None,
+        lags=(
+            lags_of(member, group.row.protocol_name, allowance)
+            if subscription is not None and subscription.user_data is not None
+            else None
+        ),
     )
 
 

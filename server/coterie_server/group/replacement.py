@@ -14,6 +14,7 @@ from coterie_server.group.member import claims_of, protocols_of, timeouts_of
 from coterie_server.group.rebalance import prepare, try_complete
 from coterie_server.group.records import Gone, MemberRow
 from coterie_server.group.states import GroupState
+from coterie_server.group.warmth import has_lost_state
 
 if TYPE_CHECKING:
     from coterie_protocol.messages import JoinGroupRequest
@@ -27,6 +28,7 @@ __all__ = ["replace_static"]
 
 #: From this version on a static leader that comes back can be told to leave things as they are.
 _SKIP_ASSIGNMENT_FROM = 9
+_COLD = "others keep copies of state that it no longer has"
 
 
 def replace_static(step: Step, group: Group, member_id: str, request: Request) -> None:
@@ -44,7 +46,8 @@ def replace_static(step: Step, group: Group, member_id: str, request: Request) -
         is_consumer = group.row.protocol_type == CONSUMER
         wants_others = is_consumer and new.wants_other_topics(former, group.row.protocol_name)
         is_awaited = is_consumer and _has_withheld(step, group, former)
-        if is_same_protocol and not (wants_others or is_awaited or has_lost):
+        is_cold = is_consumer and has_lost_state(group, new)
+        if is_same_protocol and not (wants_others or is_awaited or has_lost or is_cold):
             _answer_in_place(step, group, new, former_leader, request)
             return
         group.park_join(new, request, step.now_ms)
@@ -55,7 +58,8 @@ def replace_static(step: Step, group: Group, member_id: str, request: Request) -
         elif is_awaited:
             prepare(step, group, "revocation_follow_up", detail, group.row.generation)
         else:
-            detail += ", and others have had its partitions"
+            because = "others have had its partitions" if has_lost else _COLD
+            detail += f", and {because}"
             prepare(step, group, "static_replaced", detail, group.row.generation)
         return
     group.park_join(new, request, step.now_ms)
@@ -90,7 +94,7 @@ def _hand_over(step: Step, group: Group, old: Member, member_id: str, request: R
     new = group.replace_static(old, member_id)
     new.is_new = old.is_new
     new.reason = request.message.reason or ""
-    new.last_seen_ms = step.now_ms
+    new.last_seen_ms = new.came_at_ms = step.now_ms
     new.change(client_id=request.client_id, client_host=request.host)
     if was_pending:
         group.pending_syncs.add(member_id)

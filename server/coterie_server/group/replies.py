@@ -48,13 +48,15 @@ def join_answer(
 def _all_members(group: Group, request: Request) -> tuple[JoinGroupResponseMember, ...]:
     told = group.away if request.message.wants_absences else ()
     return tuple(
-        JoinGroupResponseMember(
-            member_id=member.id,
-            group_instance_id=member.instance_id,
-            metadata=member.metadata(group.row.protocol_name),
-            away_with=member.row.assignment if member.id in told else None,
-        )
-        for member in group.members.values()
+        [
+            JoinGroupResponseMember(
+                member_id=member.id,
+                group_instance_id=member.instance_id,
+                metadata=member.metadata(group.row.protocol_name),
+                away_with=member.row.assignment if member.id in told else None,
+            )
+            for member in group.members.values()
+        ]
     )
 
 

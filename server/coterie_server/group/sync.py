@@ -78,11 +78,15 @@ def _check(step: Step, group: Group | None, request: Request) -> ErrorCode | Non
         request,
     )
     chosen = (group.row.protocol_type, group.row.protocol_name)
-    if error is None and any(
-        None not in pair and pair[0] != pair[1] for pair in zip(named, chosen, strict=True)
-    ):
+    if error is None and named != chosen and _differ(named, chosen):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     return error
+
+
+def _differ(named: tuple[str | None, ...], chosen: tuple[str | None, ...]) -> bool:
+    """Whether a member names other protocols than were chosen, where both are known."""
+    pairs = zip(named, chosen, strict=True)
+    return any(None not in pair and pair[0] != pair[1] for pair in pairs)
 
 
 # -- the leader's sync -------------------------------------------------------------------------

@@ -8,6 +8,7 @@ many bytes are read, and what is unreadable is not known.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
@@ -27,6 +28,7 @@ from coterie_server.group.ledger import by_topic
 if TYPE_CHECKING:
     from coterie_protocol.journal import Lags, Partitions
     from coterie_server.group.group import Group
+    from coterie_server.group.ledger import Partition
     from coterie_server.group.member import Member
 
 __all__ = [
@@ -34,6 +36,7 @@ __all__ = [
     "Allowance",
     "Plan",
     "has_copies_of",
+    "has_lost_state",
     "lags_of",
     "orders_of",
     "plan_from",
@@ -113,10 +116,32 @@ def plan_of(members: Mapping[str, Member], protocol: str | None) -> Plan | None:
 
 def has_copies_of(group: Group, member: Member) -> bool:
     """Whether other members that are there keep copies of the state of a member's partitions."""
-    owned, allowance = group.ledger.owned_by(member.id), Allowance()
+    return _others_keep(group, member, group.ledger.owned_by(member.id))
+
+
+def has_lost_state(group: Group, member: Member) -> bool:
+    """Whether a member that came back lacks state of which others keep copies.
+
+    One that reports no state at all needs none.
+    """
+    lags = lags_of(member, group.row.protocol_name)
+    if lags is None:
+        return False
+    lacking = frozenset(
+        (topic, number)
+        for topic, number in group.ledger.owned_by(member.id)
+        if lags.get(topic, {}).get(str(number)) is None
+    )
+    return _others_keep(group, member, lacking)
+
+
+def _others_keep(group: Group, member: Member, partitions: AbstractSet[Partition]) -> bool:
+    if not partitions:
+        return False
+    allowance = Allowance()
     others = (each for each in group.members.values() if each is not member and not each.is_away)
     orders = (orders_of(each, group.row.protocol_name, allowance) for each in others)
-    return any(each is not None and owned & (each.standbys | each.warming) for each in orders)
+    return any(each is not None and partitions & (each.standbys | each.warming) for each in orders)
 
 
 def plan_from(orders: Mapping[str, Orders], members: Collection[str]) -> Plan:

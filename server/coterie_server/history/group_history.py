@@ -6,6 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from coterie_protocol.journal import Event, MemberPhase
+from coterie_server.history.recent_count import RecentCount
 from coterie_server.history.record import Beginning, CountedNames, LateMember, RebalanceRecord
 from coterie_server.history.stopped_partitions import StoppedPartitions
 
@@ -23,6 +24,8 @@ class GroupHistory:
     #: When the latest of those ended that were dropped from `last`; None if none was.
     dropped_ms: int | None = None
     running: RebalanceRecord | None = None
+    #: How many rebalances started of late.
+    started: RecentCount = field(default_factory=RecentCount)
     #: The members that the running rebalance waits for, and those that it waited for in vain; of
     #: interest until its first phase is over.
     awaited: set[str] = field(default_factory=set)

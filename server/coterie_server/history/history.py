@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
@@ -23,6 +22,7 @@ from coterie_protocol.journal import (
     TopicChanged,
 )
 from coterie_server.history.group_history import GroupHistory
+from coterie_server.history.late import came_late, latest
 from coterie_server.history.record import (
     Beginning,
     CountedNames,
@@ -31,15 +31,13 @@ from coterie_server.history.record import (
     RebalanceOutcome,
     RebalanceRecord,
 )
-from coterie_server.history.stopped_partitions import StoppedPartitions
+from coterie_server.history.stopped_partitions import Charge, StoppedPartitions
 from coterie_server.history.waiting_moves import waiting_moves
 
 __all__ = ["History"]
 
 #: How many rebalances are kept in all: one takes some two kilobytes, so this is 20 megabytes.
 TOTAL: Final = 10_000
-#: How many late members a record keeps.
-_LATE_MAX: Final = 5
 #: A detail can name every member of a group.
 _DETAIL_CHARACTERS: Final = 500
 #: How many deleted groups are remembered by name.
@@ -69,6 +67,8 @@ class History:
         self._recovered_ms: int | None = None
         #: The groups deleted last.
         self._deleted_groups: dict[str, None] = {}
+        #: How long owners had been silent that were given up or replaced, over all partitions.
+        self.silent_partition_ms = 0
 
     # -- asking --------------------------------------------------------------------------------
 
@@ -81,6 +81,18 @@ class History:
         """The rebalance that is going on in a group, if one is."""
         known = self._groups.get(group)
         return known.running if known else None
+
+    def latest(self, group: str) -> RebalanceRecord | None:
+        """The rebalance that is going on in a group, or its last one."""
+        known = self._groups.get(group)
+        if known is None:
+            return None
+        return known.running or (known.last[-1] if known.last else None)
+
+    def last_hour(self, group: str, now_ms: int) -> int:
+        """How many rebalances of a group have started in the last hour."""
+        known = self._groups.get(group)
+        return 0 if known is None else known.started.until(now_ms)
 
     def beginning(self, group: str) -> Beginning | None:
         """From when on the rebalances of a group are known; None if that is yet to be looked up."""
@@ -157,24 +169,28 @@ class History:
         if event.state not in _REBALANCING:
             group.went = CountedNames()
         # No rebalance is charged for the time that the node was down.
-        group.stopped = StoppedPartitions(event.assigned)
+        group.stopped = StoppedPartitions(event.assigned, ts_ms)
 
     def _joined(self, group: GroupHistory, _ts_ms: int, event: MemberJoined) -> None:
         group.came += event.member
 
-    def _replaced(self, group: GroupHistory, _ts_ms: int, event: MemberReplaced) -> None:
-        group.stopped.member_replaced(event.former_member, event.member)
+    def _replaced(self, group: GroupHistory, ts_ms: int, event: MemberReplaced) -> None:
+        self.silent_partition_ms += group.stopped.member_replaced(
+            event.former_member, event.member, ts_ms, event.silent_ms
+        )
         if event.former_member in group.awaited:
             group.awaited.add(event.member)
 
     def _gone(self, group: GroupHistory, ts_ms: int, event: MemberGone) -> None:
         group.went += event.member
-        group.stopped.member_gone(event.member, ts_ms)
+        self.silent_partition_ms += group.stopped.member_gone(
+            event.member, ts_ms, event.silent_ms if event.was_silent else None
+        )
         running = group.running
         if running is not None and event.member in group.awaited:
             waited_ms = ts_ms - running.started_ms
             late = LateMember(event.member, event.instance, event.host, waited_ms, event.how)
-            group.late = _latest((*group.late, late))
+            group.late = latest((*group.late, late))
 
     def _started(self, group: GroupHistory, ts_ms: int, event: RebalanceStarted) -> None:
         if group.running is not None:
@@ -183,6 +199,7 @@ class History:
             self._end(group, ts_ms, outcome)
         if event.from_state == "Empty":
             group.stopped = StoppedPartitions({})
+        group.started.note(ts_ms)
         group.awaited, group.late = set(event.awaited), ()
         group.running = RebalanceRecord(
             group=event.group,
@@ -216,7 +233,7 @@ class History:
             came=came,
             went=went,
             dropped=CountedNames.of(event.dropped),
-            late=_latest((*group.late, *_came_late(event, group.awaited, waited_ms))),
+            late=latest((*group.late, *came_late(event, group.awaited, waited_ms))),
         )
 
     def _completed(self, group: GroupHistory, ts_ms: int, event: RebalanceCompleted) -> None:
@@ -232,10 +249,9 @@ class History:
             waiting_moves=waiting_moves(event, group.said),
         )
         group.said = ()
-        # Charge for the past before the new assignment replaces it.
-        cost_ms = group.stopped.charge(ts_ms)
+        cost = group.stopped.charge(ts_ms)
         group.stopped.assigned(event.assigned, needs_rejoin=event.needs_rejoin, ts=ts_ms)
-        self._end(group, ts_ms, RebalanceOutcome.COMPLETED, cost_ms)
+        self._end(group, ts_ms, RebalanceOutcome.COMPLETED, cost)
 
     def _emptied(self, group: GroupHistory, ts_ms: int, event: GroupEmptied) -> None:
         if group.running is not None:
@@ -256,18 +272,22 @@ class History:
         running = group.running
         if running is not None:
             late = LateMember(event.member, None, "", ts_ms - running.started_ms, "unclaimed")
-            group.late = _latest((*group.late, late))
+            group.late = latest((*group.late, late))
 
     def _end(
-        self, group: GroupHistory, ts_ms: int, outcome: RebalanceOutcome, cost_ms: int | None = None
+        self, group: GroupHistory, ts_ms: int, outcome: RebalanceOutcome, cost: Charge | None = None
     ) -> None:
         if group.running is None:
             raise AssertionError("no rebalance is running")
         if outcome is RebalanceOutcome.SUPERSEDED:
             # What is stopped stays so; the next rebalance is charged from here on.
-            cost_ms = group.stopped.charge(ts_ms)
+            cost = group.stopped.charge(ts_ms)
         ended = replace(
-            group.running, outcome=outcome, ended_ms=ts_ms, stopped_partition_ms=cost_ms
+            group.running,
+            outcome=outcome,
+            ended_ms=ts_ms,
+            stopped_partition_ms=None if cost is None else cost.stopped_ms,
+            silent_partition_ms=None if cost is None else cost.silent_ms,
         )
         group.running, group.awaited, group.late = None, set(), ()
         group.has_gap = group.is_carried_over = False
@@ -319,6 +339,7 @@ class History:
             at_ms = group.recovered_ms or self._recovered_ms or started_ms
             former._end(past, at_ms, RebalanceOutcome.INTERRUPTED)
         group.carried_over, group.is_carried_over = None, False
+        group.started.put_first(past.started)
         self._put_first(name, group, past)
 
     def _put_first(self, name: str, group: GroupHistory, past: GroupHistory) -> None:
@@ -359,19 +380,3 @@ def _missed_start(event: PhaseJoined | RebalanceCompleted, started_ms: int) -> R
         follows=None,
         started_ms=started_ms,
     )
-
-
-def _came_late(event: PhaseJoined, awaited: set[str], waited_ms: int) -> list[LateMember]:
-    late = []
-    for phase in event.members:
-        if phase.member not in awaited or phase.joined_after_ms == 0:
-            continue
-        after_ms, how = phase.joined_after_ms, "joined"
-        if after_ms is None:
-            after_ms, how = waited_ms, "away"
-        late.append(LateMember(phase.member, phase.instance, phase.host, after_ms, how))
-    return late
-
-
-def _latest(late: tuple[LateMember, ...]) -> tuple[LateMember, ...]:
-    return tuple(heapq.nlargest(_LATE_MAX, late, key=lambda each: each.after_ms))

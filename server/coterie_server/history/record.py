@@ -145,6 +145,9 @@ class RebalanceRecord:
     #: For how many milliseconds partitions were without an owner at work, added up over the
     #: partitions; None if that is unknown.
     stopped_partition_ms: int | None = None
+    #: For how many milliseconds before that their owners had been silent when they were given up,
+    #: added up likewise; None if that is unknown.
+    silent_partition_ms: int | None = None
 
     @property
     def total_ms(self) -> int | None:

@@ -12,44 +12,81 @@ a member is in place.  The coordinator learns of it from what members tell it:
 - Partitions of a deleted topic are not stopped: there is nothing to work on.
 
 So the figure is a lower bound.  Members stop their work a little before they join and start a
-little after they are answered, and a member that crashed had stopped before it was missed.  A
-static member that is away has given up nothing as far as the coordinator knows.
+little after they are answered.  A static member that is away has given up nothing as far as the
+coordinator knows.
+
+A member that crashed had stopped before it was missed.  For how long is not known, but it sent
+nothing since its last request: that *silence* is counted apart.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from coterie_protocol.journal import MemberPhase, Partitions
 
-__all__ = ["StoppedPartitions"]
+__all__ = ["Charge", "StoppedPartitions"]
 
 _Partition = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """What a rebalance cost, in milliseconds that are added up over the partitions."""
+
+    stopped_ms: int
+    #: How long the owners that died had been silent when they were given up.
+    silent_ms: int
 
 
 class StoppedPartitions:
     """Which partitions of a group have an owner at work, and since when the others have none."""
 
-    __slots__ = ("_deleted_topics", "_owned", "_stopped")
+    __slots__ = ("_deleted_topics", "_owned", "_silent_ms", "_since_ms", "_stopped")
 
-    def __init__(self, owned: Mapping[str, Partitions] | None) -> None:
+    def __init__(self, owned: Mapping[str, Partitions] | None, since_ms: int = 0) -> None:
         #: By member; None if it is unknown.
         self._owned: dict[str, Partitions] | None = None if owned is None else dict(owned)
+        #: When the last assignment was in place, or the group was read back.
+        self._since_ms = since_ms
         self._stopped: dict[_Partition, int] = {}
+        self._silent_ms = 0
         #: Topics deleted since the last assignment.
         self._deleted_topics: set[str] = set()
 
-    def member_gone(self, member: str, ts: int) -> None:
-        """Stop what a member owned that has left the group."""
-        if self._owned is not None:
-            self._stop(_each(self._owned.pop(member, {})), ts)
+    def member_gone(self, member: str, ts: int, silent_ms: int | None = None) -> int:
+        """Stop what a member owned that has left the group.
 
-    def member_replaced(self, former: str, member: str) -> None:
-        """Note that a static member came back under another id, with all that it owned."""
-        if self._owned is not None and former in self._owned:
-            self._owned[member] = self._owned.pop(former)
+        `silent_ms` is for how long it had not been heard of, if it was given up for that.  Returns
+        how long that was, added up over its partitions.
+        """
+        if self._owned is None:
+            return 0
+        owned = self._owned.pop(member, {})
+        silence_ms = 0 if silent_ms is None else self._silence_ms(owned, ts, silent_ms)
+        self._stop(_each(owned), ts)
+        self._silent_ms += silence_ms
+        return silence_ms
+
+    def member_replaced(self, former: str, member: str, ts: int, silent_ms: int) -> int:
+        """Note that a static member came back under another id, with all that it owned.
+
+        Returns how long its former process had been silent, added up over its partitions; no
+        rebalance pays for that.
+        """
+        if self._owned is None or former not in self._owned:
+            return 0
+        owned = self._owned[member] = self._owned.pop(former)
+        return self._silence_ms(owned, ts, silent_ms)
+
+    def _silence_ms(self, owned: Partitions, ts: int, silent_ms: int) -> int:
+        # Before the assignment, what it gave stood still.
+        lasted_ms = max(min(silent_ms, ts - self._since_ms), 0)
+        meant = {each for each in _each(owned) if each[0] not in self._deleted_topics}
+        return lasted_ms * len(meant)
 
     def topic_deleted(self, topic: str) -> None:
         """Forget the partitions of a topic that was deleted."""
@@ -70,13 +107,13 @@ class StoppedPartitions:
             for partition in _each(keeps):
                 self._stopped.pop(partition, None)
 
-    def charge(self, ts: int) -> int | None:
-        """The stopped time since the last charge, added up over the partitions; None if unknown."""
+    def charge(self, ts: int) -> Charge | None:
+        """What it cost since the last charge; None if that is unknown."""
         if self._owned is None:
             return None
-        cost_ms = sum(max(ts - since, 0) for since in self._stopped.values())
-        self._stopped = dict.fromkeys(self._stopped, ts)
-        return cost_ms
+        cost = Charge(sum(max(ts - s, 0) for s in self._stopped.values()), self._silent_ms)
+        self._stopped, self._silent_ms = dict.fromkeys(self._stopped, ts), 0
+        return cost
 
     def assigned(
         self, assigned: Mapping[str, Partitions] | None, *, needs_rejoin: bool, ts: int
@@ -84,6 +121,7 @@ class StoppedPartitions:
         """Note that an assignment is in place; None if it can't be read."""
         owned, stopped = self._owned, self._stopped
         self._owned, self._stopped = None if assigned is None else dict(assigned), {}
+        self._since_ms, self._silent_ms = ts, 0
         if owned is None or assigned is None:
             self._deleted_topics.clear()
             return

@@ -16,6 +16,7 @@ from coterie_server.http.access import AllowedHosts
 from coterie_server.log.logger import get_logger
 
 __all__ = [
+    "GROUP_PATH",
     "as_json",
     "error",
     "errors_as_json",
@@ -27,6 +28,9 @@ __all__ = [
 ]
 
 _log = get_logger(__name__)
+
+#: Where a group of any name is, percent-encoded: aiohttp's own pattern of names takes no braces.
+GROUP_PATH: Final = "/v1/groups/{group:[^/]+}"
 
 _Page = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -60,7 +64,11 @@ def not_ready(reason: str) -> web.Response:
 #: The status of some refusals; any other is a conflict with the state that the group is in.
 _REFUSALS: Final[Mapping[str, HTTPStatus]] = {
     "group_not_found": HTTPStatus.NOT_FOUND,
+    "member_not_found": HTTPStatus.NOT_FOUND,
     "not_available": HTTPStatus.SERVICE_UNAVAILABLE,
+    "partition_not_found": HTTPStatus.NOT_FOUND,
+    "too_many_watchers": HTTPStatus.SERVICE_UNAVAILABLE,
+    "topic_not_found": HTTPStatus.NOT_FOUND,
 }
 
 

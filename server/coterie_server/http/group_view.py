@@ -41,6 +41,8 @@ class MemberView:
     host: str
     session_timeout_ms: int
     rebalance_timeout_ms: int
+    #: When its process joined; None if that was before the node had the group.
+    since_ms: int | None
     #: When it was last heard of.
     last_seen_ms: int
     #: Whether its JoinGroup or SyncGroup is parked, so that its silence means nothing.
@@ -165,6 +167,7 @@ def _member(
         host=member.row.client_host.lstrip("/"),
         session_timeout_ms=member.row.session_timeout_ms,
         rebalance_timeout_ms=member.row.rebalance_timeout_ms,
+        since_ms=None if member.came_at_ms is None else date_of(member.came_at_ms),
         last_seen_ms=date_of(member.last_seen_ms),
         parked=member.is_waiting,
         away_since_ms=member.row.away_since_ms if member.is_away else None,

@@ -11,17 +11,20 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Self, TypeGuard, TypeVar
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, Final, TypeGuard, TypeVar
 
 from multidict import MultiMapping
 
+from coterie_protocol.journal import CAUSES
 from coterie_server.group import GroupState
+from coterie_server.group.group import CONSUMER
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-    from coterie_server.group import Group
+    from coterie_server.group import Group, OffsetRow
+    from coterie_server.history import History, RebalanceRecord
     from coterie_server.http.group_view import GroupView
     from coterie_server.turns import Making
 
@@ -29,13 +32,16 @@ __all__ = [
     "LIMIT_DEFAULT",
     "LIMIT_MAX",
     "GroupSummary",
+    "KnownGroups",
     "PageQuery",
     "QueryError",
     "finish",
     "group_in_full",
     "lines_of_groups",
     "merged_pages",
+    "offsets_in_full",
     "page_of_groups",
+    "write_place",
 ]
 
 T = TypeVar("T")
@@ -51,6 +57,18 @@ _PAGE_BYTES: Final = 4_194_304
 _NAMES_AT_ONCE: Final = 2000
 _ROWS_AT_ONCE: Final = 250
 
+_BY_NAME: Final = "name"
+_RECENT_FIRST: Final = "recent"
+#: By how many numbers groups stand in each order, before their names: `flapping` has the groups
+#: first that rebalanced most often in the last hour, and of these, those that did so last.
+_NUMBERS: Final[Mapping[str, int]] = {_BY_NAME: 0, _RECENT_FIRST: 1, "flapping": 2}
+_DIGITS_MAX: Final = 18
+
+#: Where a group stands in a list: numbers, larger ones first and so negative, and its name.
+Place = tuple[int | str, ...]
+#: Finds a group; None if there is none of that name.
+Find = Callable[[str], "Group | None"]
+
 _dumps: Final = partial(json.dumps, separators=(",", ":"))
 _quote: Final = json.encoder.encode_basestring_ascii
 
@@ -65,30 +83,85 @@ class GroupSummary:
     type: str | None
     protocol: str | None
     members: int
-
-    @classmethod
-    def of(cls, group: Group) -> Self:
-        """Summarize a group of the core."""
-        return cls(
-            group=group.id,
-            state=group.state.value,
-            generation=group.generation,
-            type=group.row.protocol_type,
-            protocol=group.row.protocol_name,
-            members=len(group.members),
-        )
+    #: How many partitions its members own; None if that is not known.
+    partitions: int | None
+    #: The rebalance that is going on, or the last one that the node knows.
+    last_rebalance: RebalanceRecord | None
+    rebalances_last_hour: int
 
     def json(self) -> str:
         """The summary as JSON: a tenth of the time that an encoder of dictionaries takes."""
+        partitions = "null" if self.partitions is None else self.partitions
         return (
             f'{{"group":{_quote(self.group)},"state":"{self.state}","generation":{self.generation}'
             f',"type":{_quote_or_null(self.type)},"protocol":{_quote_or_null(self.protocol)}'
-            f',"members":{self.members}}}'
+            f',"members":{self.members},"partitions":{partitions}'
+            f',"last_rebalance":{_last_rebalance(self.last_rebalance)}'
+            f',"rebalances_last_hour":{self.rebalances_last_hour}}}'
         )
 
 
 def _quote_or_null(text: str | None) -> str:
     return "null" if text is None else _quote(text)
+
+
+def _last_rebalance(record: RebalanceRecord | None) -> str:
+    if record is None:
+        return "null"
+    ended = "null" if record.ended_ms is None else record.ended_ms
+    stopped_ms = record.stopped_partition_ms
+    stopped = "null" if stopped_ms is None else stopped_ms / 1000
+    return (
+        f'{{"started_ms":{record.started_ms},"ended_ms":{ended},"outcome":"{record.outcome.value}"'
+        f',"cause":{_quote(record.cause)},"because":{_because(record.cause)}'
+        f',"stopped_partition_seconds":{stopped}}}'
+    )
+
+
+@lru_cache(64)
+def _because(cause: str) -> str:
+    return _quote(CAUSES.get(cause, cause))
+
+
+@dataclass(frozen=True, slots=True)
+class KnownGroups:
+    """The groups of this node, and what is known of each."""
+
+    #: Finds a group; None if there is none of that name.
+    find: Find
+    history: History
+    date_ms: Callable[[], int]
+
+    def summary(self, group: Group) -> GroupSummary:
+        """Summarize a group of the core."""
+        row = group.row
+        return GroupSummary(
+            group=group.id,
+            state=group.state.value,
+            generation=row.generation,
+            type=row.protocol_type,
+            protocol=row.protocol_name,
+            members=len(group.members),
+            partitions=_partitions(group),
+            last_rebalance=self.history.latest(group.id),
+            rebalances_last_hour=self.history.last_hour(group.id, self.date_ms()),
+        )
+
+    def place(self, name: str, order: str) -> Place:
+        """Where a group stands in a list."""
+        if order == _BY_NAME:
+            return (name,)
+        latest = self.history.latest(name)
+        started_ms = 0 if latest is None else latest.started_ms
+        if order == _RECENT_FIRST:
+            return -started_ms, name
+        return -self.history.last_hour(name, self.date_ms()), -started_ms, name
+
+
+def _partitions(group: Group) -> int | None:
+    if group.row.protocol_type == CONSUMER and group.ledger.holdings:
+        return len(group.ledger.holdings)
+    return None if group.members else 0
 
 
 # -- as JSON ---------------------------------------------------------------------------------------
@@ -103,10 +176,13 @@ class PageQuery:
     """Which page of the list of groups is asked for."""
 
     limit: int = LIMIT_DEFAULT
-    #: The page begins after this name; the first page after none.
-    after: str | None = None
+    #: The page begins after this place; the first page after none.
+    after: Place | None = None
     #: Only groups in these states; in any if there are none.
     states: frozenset[str] = frozenset()
+    #: Only groups with this in their names, in upper or lower case.
+    part: str = ""
+    order: str = _BY_NAME
     #: All groups in any order, a line for each, instead of a page.
     is_lines: bool = False
 
@@ -122,7 +198,16 @@ class PageQuery:
         if form not in ("page", "jsonl"):
             raise QueryError("format must be page or jsonl.")
         states = frozenset(_state(each) for each in query.getall("state", []))
-        return cls(int(limit), query.get("after"), states, form == "jsonl")
+        order = query.get("order", _BY_NAME)
+        if order not in _NUMBERS:
+            raise QueryError(f"order must be one of {', '.join(_NUMBERS)}.")
+        after = None if "after" not in query else _read_place(query["after"], order)
+        part = query.get("q", "").casefold()
+        return cls(int(limit), after, states, part, order, form == "jsonl")
+
+    def names(self, name: str) -> bool:
+        """Whether a group of this name may be listed."""
+        return self.part in name.casefold() if self.part else True
 
 
 def _state(text: str) -> str:
@@ -144,15 +229,43 @@ async def finish(making: Making[T]) -> T:
         await asyncio.sleep(0)
 
 
-#: Finds a group; None if there is none of that name.
-Find = Callable[[str], "Group | None"]
+def _read_place(text: str, order: str) -> Place:
+    """The place that a `next` of a page in this order says."""
+    numbers: list[int] = []
+    for _ in range(_NUMBERS[order]):
+        number, _, text = text.partition(":")
+        if not (number.isascii() and number.isdecimal() and len(number) <= _DIGITS_MAX):
+            raise QueryError(f"after must be the next of a page with order={order}.")
+        numbers.append(-int(number))
+    return (*numbers, text)
 
 
-async def lines_of_groups(names: list[str], find: Find, query: PageQuery) -> AsyncIterator[bytes]:
+def write_place(place: Place) -> str:
+    """A place as the value of `after`."""
+    *numbers, name = place
+    return "".join(f"{-int(number)}:" for number in numbers) + str(name)
+
+
+def _place_of(row: Mapping[str, Any], order: str) -> Place:
+    """Where another node has this line of a list."""
+    name = row["group"]
+    if order == _BY_NAME:
+        return (name,)
+    last = row["last_rebalance"]
+    started_ms = 0 if last is None else last["started_ms"]
+    if order == _RECENT_FIRST:
+        return -started_ms, name
+    return -row["rebalances_last_hour"], -started_ms, name
+
+
+async def lines_of_groups(
+    names: list[str], groups: KnownGroups, query: PageQuery
+) -> AsyncIterator[bytes]:
     """The groups with these names, a line of JSON for each, in pieces of about a millisecond."""
     for begin in range(0, len(names), _ROWS_AT_ONCE):
-        found = (find(name) for name in names[begin : begin + _ROWS_AT_ONCE])
-        rows = [f"{GroupSummary.of(each).json()}\n" for each in found if _matches(each, query)]
+        some = names[begin : begin + _ROWS_AT_ONCE]
+        found = (groups.find(name) for name in some if query.names(name))
+        rows = [f"{groups.summary(each).json()}\n" for each in found if _matches(each, query)]
         yield "".join(rows).encode()
         await asyncio.sleep(0)
 
@@ -161,37 +274,40 @@ def _matches(group: Group | None, query: PageQuery) -> TypeGuard[Group]:
     return group is not None and (not query.states or group.state.value in query.states)
 
 
-async def page_of_groups(names: list[str], find: Find, query: PageQuery) -> bytes:
-    """A page of the groups with these names, as JSON, with the name to ask for the next page."""
-    names = await _next_names(names, find, query)
+async def page_of_groups(names: list[str], groups: KnownGroups, query: PageQuery) -> bytes:
+    """A page of the groups with these names, as JSON, with the place of the next page."""
+    places = await _next_places(names, groups, query)
     rows: list[str] = []
     size_bytes, upto = 0, 0
-    for upto, name in enumerate(names[: query.limit], start=1):
+    for upto, place in enumerate(places[: query.limit], start=1):
         if upto % _ROWS_AT_ONCE == 0:
             await asyncio.sleep(0)
-        group = find(name)
+        group = groups.find(str(place[-1]))
         if group is not None:  # or it was deleted meanwhile
-            rows.append(GroupSummary.of(group).json())
+            rows.append(groups.summary(group).json())
             size_bytes += len(rows[-1])
             if size_bytes >= _PAGE_BYTES:
                 break
-    following = names[upto - 1] if upto < len(names) else None
+    following = write_place(places[upto - 1]) if upto < len(places) else None
     return f'{{"groups":[{",".join(rows)}],"next":{_dumps(following)}}}'.encode()
 
 
-def merged_pages(pages: Sequence[bytes], limit: int) -> bytes:
+def merged_pages(pages: Sequence[bytes], query: PageQuery) -> bytes:
     """One page of what several nodes have on the same page.
 
     A node may have ended its page early, so nothing is shown beyond what all of them have shown.
     """
+    order = query.order
     found = [json.loads(page) for page in pages]
-    upto = min((page["next"] for page in found if page["next"] is not None), default=None)
-    rows = {row["group"]: row for page in found for row in page["groups"]}
-    shown = sorted(name for name in rows if upto is None or name <= upto)
-    is_more = upto is not None or len(shown) > limit
-    shown = shown[:limit]
-    following = (shown[-1] if shown else upto) if is_more else None
-    return _dumps({"groups": [rows[name] for name in shown], "next": following}).encode()
+    ends = (_read_place(page["next"], order) for page in found if page["next"] is not None)
+    upto = min(ends, default=None)
+    rows = {_place_of(row, order): row for page in found for row in page["groups"]}
+    shown = sorted(place for place in rows if upto is None or place <= upto)
+    is_more = upto is not None or len(shown) > query.limit
+    shown = shown[: query.limit]
+    last = shown[-1] if shown else upto
+    following = write_place(last) if is_more and last is not None else None
+    return _dumps({"groups": [rows[place] for place in shown], "next": following}).encode()
 
 
 async def group_in_full(group: GroupView, more: Mapping[str, Any]) -> bytes:
@@ -212,20 +328,45 @@ def _shallow(value: DataclassInstance) -> dict[str, Any]:
     return {each.name: getattr(value, each.name) for each in fields(value)}
 
 
-async def _next_names(names: list[str], find: Find, query: PageQuery) -> list[str]:
-    """The names on the page in order, and one more if another page follows."""
-    after, best = query.after, list[str]()
+async def _next_places(names: list[str], groups: KnownGroups, query: PageQuery) -> list[Place]:
+    """The places on the page in order, and one more if another page follows."""
+    after, best = query.after, list[Place]()
     for begin in range(0, len(names), _NAMES_AT_ONCE):
         some = names[begin : begin + _NAMES_AT_ONCE]
+        if query.part:
+            some = [name for name in some if query.names(name)]
+        places = [groups.place(name, query.order) for name in some]
         if after is not None:
-            some = [name for name in some if name > after]
+            places = [place for place in places if place > after]
         if len(best) > query.limit:
             last = best[-1]
-            some = [name for name in some if name < last]
+            places = [place for place in places if place < last]
         if query.states:
-            some = [name for name in some if _matches(find(name), query)]
-        best += some
+            places = [each for each in places if _matches(groups.find(str(each[-1])), query)]
+        best += places
         best.sort()
         del best[query.limit + 1 :]
         await asyncio.sleep(0)
     return best
+
+
+async def offsets_in_full(group_id: str, rows: Sequence[OffsetRow], now_ms: int) -> bytes:
+    """Committed offsets as JSON, by topic and partition."""
+    topics: dict[str, list[OffsetRow]] = {}
+    for count, row in enumerate(rows, start=1):
+        topics.setdefault(row.topic, []).append(row)
+        if count % _NAMES_AT_ONCE == 0:
+            await asyncio.sleep(0)
+    lines: list[str] = []
+    for topic in sorted(topics):
+        quoted = _quote(topic)
+        ordered = sorted(topics[topic], key=lambda row: row.partition)
+        for row in ordered:
+            lines.append(
+                f'{{"topic":{quoted},"partition":{row.partition},"offset":{row.offset}'
+                f',"metadata":{_quote(row.metadata)},"committed_ms":{row.committed_at_ms}}}'
+            )
+            if len(lines) % _ROWS_AT_ONCE == 0:
+                await asyncio.sleep(0)
+    head = _dumps({"group": group_id, "now_ms": now_ms})
+    return f'{head[:-1]},"offsets":[{",".join(lines)}]}}'.encode()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from coterie_server.group import Refusal
 from coterie_server.group.owners import Ownerships, ownerships_of
@@ -10,11 +10,13 @@ from coterie_server.http.group_view import GroupView
 from coterie_server.http.groups import finish
 from coterie_server.metrics import NodeSnapshot, count_groups
 from coterie_server.serving import NodeNote
+from coterie_server.serving.group_listeners import GroupListeners
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from coterie_server.group import Group
+    from coterie_server.group.step import Step
     from coterie_server.journal import JournalWriter
     from coterie_server.net import Listener
     from coterie_server.serving.node import Node
@@ -27,7 +29,8 @@ class NodeView:
 
     def __init__(self, listener: Listener, journal: JournalWriter | None) -> None:
         self._listener = listener
-        self._journal = journal
+        #: Where it writes down what happens; None if it does not.
+        self.journal: Final = journal
         self._node: Node | None = None
         self._why_not = "The groups are being read."
 
@@ -143,19 +146,32 @@ class NodeView:
         return self._node.topics if self._node else {}
 
     @property
-    def watched(self) -> dict[str, Callable[[], None]]:
-        """Who is told of what may have become of a group, by its name."""
-        return self._node.watched if self._node else {}
+    def listeners(self) -> GroupListeners:
+        """Who is told of what may have become of groups."""
+        return self._node.listeners if self._node else GroupListeners()
 
-    async def force_rebalance(self, group_id: str) -> GroupView:
-        """Start a rebalance and return the group once that is durable; may raise `Refusal`."""
+    def date_ms(self) -> int:
+        """The date that the node goes by."""
+        return self._node.date_ms() if self._node else 0
+
+    def date_of(self, now_ms: int) -> int:
+        """The date of a moment of the time that the groups go by."""
+        return self._node.date_of(now_ms) if self._node else 0
+
+    def own_shards(self) -> frozenset[int]:
+        """The shards of groups that this node shows."""
+        shards = self._node.shards if self._node else ()
+        return frozenset(each.shard for each in shards if each.is_owned and each.is_served)
+
+    async def operate(self, group_id: str, operation: Callable[[Step], None]) -> GroupView | None:
+        """Do what an operator asks of a group, and return the group once that is durable.
+
+        None if there is no such group any more; may raise `Refusal`.
+        """
         if self._node is None:
             raise Refusal("not_available", self._why_not)
-        await self._node.force_rebalance(group_id)
-        found = await self.group(group_id)
-        if found is None:
-            raise Refusal("group_not_found", f"There is no group {group_id!r} here any more.")
-        return found
+        await self._node.operate(group_id, operation)
+        return await self.group(group_id)
 
     async def snapshot(self) -> NodeSnapshot:
         """The present state of the node's parts, for the metrics."""
@@ -165,5 +181,5 @@ class NodeView:
             topics=len(node.topics) if node else None,
             parked_fetches=node.parked_fetches if node else None,
             net=self._listener.stats(),
-            journal=self._journal.stats() if self._journal else None,
+            journal=self.journal.stats() if self.journal else None,
         )

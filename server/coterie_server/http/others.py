@@ -13,17 +13,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import aiohttp
+from aiohttp import web
 from yarl import URL
 
 from coterie_protocol.exceptions import CoterieError
 
 if TYPE_CHECKING:
-    from aiohttp import web
-
     from coterie_server.serving import NodeNote
     from coterie_server.tls import ServerTls
 
-__all__ = ["ASKED_BY", "Answer", "NodeSilentError", "OtherNodes"]
+__all__ = ["ASKED_BY", "PASSED_BODY", "Answer", "NodeSilentError", "OtherNodes"]
 
 #: In a request of another node, its id.
 ASKED_BY: Final = "Coterie-Asked-By"
@@ -35,7 +34,9 @@ _PATIENCE_WITH_LISTS: Final = aiohttp.ClientTimeout(total=None, connect=5.0, soc
 #: How long it may tell a watcher nothing, not even that it is there.
 _PATIENCE_WITH_WATCHES: Final = aiohttp.ClientTimeout(total=None, connect=5.0, sock_read=20.0)
 #: What of a request is passed on.
-_PASSED_ON: Final = ("Accept", "Last-Event-ID")
+_PASSED_ON: Final = ("Accept", "Content-Type", "Last-Event-ID")
+#: In a request, its body, where that has been read and is to be passed on.
+PASSED_BODY: Final = web.RequestKey("passed_body", bytes)
 
 
 class NodeSilentError(CoterieError):
@@ -124,12 +125,14 @@ class OtherNodes:
             raise NodeSilentError(f"Node {node.node_id} at {where} answers no HTTP.")
         headers = {name: request.headers[name] for name in _PASSED_ON if name in request.headers}
         headers[ASKED_BY] = str(asker)
+        body = request.get(PASSED_BODY)
         if self.token:
             headers["Authorization"] = f"Bearer {self.token}"
         return self._session(node).request(
             request.method,
             _url(node, request),
             headers=headers,
+            data=body,
             timeout=patience,
             allow_redirects=False,
             # Only with the certificate that the node has noted in the store, see `_session`.

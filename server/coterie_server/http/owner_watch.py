@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections import deque
 from typing import TYPE_CHECKING, Any, Final, final
 
 from coterie_server.group import Refusal
 from coterie_server.group.owners import Ownerships
 from coterie_server.http.ownership_json import head_of, pieces_of
+from coterie_server.http.streams import Broadcast
 from coterie_server.log.logger import get_logger
 
 if TYPE_CHECKING:
@@ -36,8 +36,6 @@ _GATHER_S: Final = 0.01
 _LOOK_S: Final = 1.0
 #: How long changes are kept for watchers that come back.
 _LINGER_S: Final = 60.0
-#: How many watchers are woken in one turn of the event loop.
-_WOKEN_AT_ONCE: Final = 32
 #: How many groups may be kept in mind that are not watched at present.
 _LINGERING_MAX: Final = 1000
 
@@ -57,41 +55,31 @@ class GroupWatch:
         #: No two watches have the same: numbers of another node, or of another life of this one,
         #: are never taken for this one's.
         self.epoch: Final = secrets.token_hex(8)
-        self.number = 0
         self.watchers = 0
         self.table = Ownerships(0, "", {}, {})
-        #: Why it has ended, as a sentence.
-        self.ended = ""
-        self._changes: deque[tuple[int, bytes]] = deque()
-        self._changes_bytes = 0
+        self.changes: Final = Broadcast[bytes](_CHANGES_MAX, _CHANGES_BYTES_MAX)
         self._touched = asyncio.Event()
-        self._waiting: list[asyncio.Future[None]] = []
         self._task: asyncio.Task[None] | None = None
         self._snapshot: tuple[int, list[bytes]] = (-1, [])
         self._encoding = asyncio.Lock()
 
     async def start(self) -> None:
         """Look at the group, and go on doing so; raises what `NodeView.ownerships` raises."""
-        self._view.watched[self._group_id] = self._touched.set
+        self._view.listeners.add(self._group_id, self._touched.set)
         try:
             found = await self._look()
         except BaseException:
-            self._view.watched.pop(self._group_id, None)
+            self._view.listeners.remove(self._group_id, self._touched.set)
             raise
         self.table = found
         self._task = asyncio.get_running_loop().create_task(self._follow())
 
     def stop(self, why: str) -> None:
         """End it; its watchers learn why."""
-        self.ended = self.ended or why
-        if self._view.watched.get(self._group_id) == self._touched.set:
-            del self._view.watched[self._group_id]
+        self._view.listeners.remove(self._group_id, self._touched.set)
         if self._task is not None:
             self._task.cancel()
-        waiting, self._waiting = self._waiting, []
-        for each in waiting:
-            if not each.done():
-                each.set_result(None)
+        self.changes.end(why)
 
     # -- for watchers --------------------------------------------------------------------------
 
@@ -99,41 +87,14 @@ class GroupWatch:
         """After which change a watcher goes on that has seen this one; None if it can't."""
         epoch, _, number = event_id.partition(".")
         is_number = number.isascii() and number.isdecimal() and len(number) <= _DIGITS_MAX
-        if epoch != self.epoch or not is_number or not self._has_all_after(int(number)):
+        if epoch != self.epoch or not is_number or not self.changes.has_all_after(int(number)):
             return None
         return int(number)
-
-    def after(self, number: int) -> list[tuple[int, bytes]] | None:
-        """The changes after this one; None if some of them are not kept any more."""
-        if number == self.number:
-            return []
-        if not self._has_all_after(number):
-            return None
-        return [each for each in self._changes if each[0] > number]
-
-    def _has_all_after(self, number: int) -> bool:
-        return self.number - len(self._changes) <= number <= self.number
-
-    async def changed(self, after: int, timeout_s: float) -> bool:
-        """Wait for a change after this one, or the end; False if there is none in time."""
-        if self.number != after or self.ended:
-            return True
-        waiting = asyncio.get_running_loop().create_future()
-        self._waiting.append(waiting)
-        try:
-            async with asyncio.timeout(timeout_s):
-                await waiting
-        except TimeoutError:
-            return False
-        finally:
-            if not waiting.done() or waiting.cancelled():
-                self._waiting = [each for each in self._waiting if each is not waiting]
-        return True
 
     async def snapshot(self) -> tuple[int, list[bytes]]:
         """The number of the last change, and the table after it, as the rest of an object."""
         async with self._encoding:
-            number, table = self.number, self.table
+            number, table = self.changes.number, self.table
             if self._snapshot[0] != number:
                 head = head_of(self._group_id, table)
                 pieces = [each async for each in pieces_of(head, table.partitions.items())]
@@ -185,23 +146,11 @@ class GroupWatch:
         gone = [each for each in before.partitions if each not in found.partitions]
         head: dict[str, Any] = {**head_of(self._group_id, found), "gone": gone}
         body = b"".join([each async for each in pieces_of(head, changed)])
-        number = self.number + 1
+        number = self.changes.number + 1
         event = b"id: %s.%d\nevent: change\ndata: %s\n\n" % (self.epoch.encode(), number, body)
-        self.table, self.number = found, number
-        self._changes.append((number, event))
-        self._changes_bytes += len(event)
-        while len(self._changes) > _CHANGES_MAX or self._changes_bytes > _CHANGES_BYTES_MAX:
-            self._changes_bytes -= len(self._changes.popleft()[1])
-        await self._wake()
-
-    async def _wake(self) -> None:
-        """Wake the watchers, some in each turn of the event loop, so that members are served."""
-        waiting, self._waiting = self._waiting, []
-        for count, each in enumerate(waiting, start=1):
-            if not each.done():
-                each.set_result(None)
-            if count % _WOKEN_AT_ONCE == 0:
-                await asyncio.sleep(0)
+        self.table = found
+        self.changes.add(event, len(event))
+        await self.changes.wake()
 
 
 @final
@@ -218,7 +167,7 @@ class OwnerWatches:
         """Watch a group, until `leave`; raises `Refusal` if that can't be done."""
         async with self._starting:
             watch = self._watches.get(group_id)
-            if watch is None or watch.ended:
+            if watch is None or watch.changes.ended:
                 watch = GroupWatch(self._view, group_id, self._why_ended)
                 await watch.start()
                 self._watches[group_id] = watch
@@ -232,7 +181,7 @@ class OwnerWatches:
         watch.watchers -= 1
         if watch.watchers or self._watches.get(group_id) is not watch:
             return
-        if watch.ended or len(self._timers) >= _LINGERING_MAX:
+        if watch.changes.ended or len(self._timers) >= _LINGERING_MAX:
             self._end(group_id)
             return
         loop = asyncio.get_running_loop()

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Awaitable, Callable
-from contextlib import closing
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, final
 
-import aiohttp
 from aiohttp import web
 
 from coterie_protocol.partitioner import partition_of_key
 from coterie_server.group import Refusal
 from coterie_server.group.owners import Ownership, Ownerships, OwnerState
 from coterie_server.http.answers import error, json_body, no_group, not_ready, refused
-from coterie_server.http.others import ASKED_BY, NodeSilentError, OtherNodes
+from coterie_server.http.elsewhere import Elsewhere
 from coterie_server.http.owner_watch import GroupWatch, OwnerWatches
 from coterie_server.http.ownership_json import head_of, pieces_of
-from coterie_server.http.server import BoundedConnection
+from coterie_server.http.streams import ALIVE_S, Streams
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,16 +26,9 @@ if TYPE_CHECKING:
     from coterie_server.group.ledger import Partition
     from coterie_server.http.node_view import NodeView
 
-__all__ = ["WATCHERS_MAX", "OwnerPages"]
+__all__ = ["OwnerPages"]
 
-WATCHERS_MAX: Final = 1000
-
-#: How often a watcher hears of a node that has nothing to tell.
-_ALIVE_S: Final = 5.0
 _NUMBER_CHARS_MAX: Final = 10
-
-#: Answers about a group that another node has; None if it is to be found here.
-FromItsNode = Callable[[web.Request, str], Awaitable[web.StreamResponse | None]]
 
 
 class _QueryError(Exception):
@@ -103,17 +92,14 @@ class OwnerPages:
     def __init__(
         self,
         node: NodeView,
-        others: OtherNodes,
-        from_its_node: FromItsNode,
+        elsewhere: Elsewhere,
+        streams: Streams,
         one_at_a_time: asyncio.Lock,
-        watchers_max: int = WATCHERS_MAX,
     ) -> None:
         self._node = node
-        self._others = others
-        self._from_its_node = from_its_node
+        self._elsewhere = elsewhere
+        self._streams = streams
         self._one_at_a_time = one_at_a_time
-        self._watchers_max = watchers_max
-        self._watchers = 0
         self._watches = OwnerWatches(node)
 
     async def close(self, _app: web.Application) -> None:
@@ -125,7 +111,7 @@ class OwnerPages:
         if not self._node.is_open:
             return not_ready(self._node.not_ready() or "")
         group_id = request.match_info["group"]
-        elsewhere = await self._from_its_node(request, group_id)
+        elsewhere = await self._elsewhere.answer(request, group_id)
         if elsewhere is not None:
             return elsewhere
         try:
@@ -162,106 +148,57 @@ class OwnerPages:
         """Tell who owns what, and then each change, as server-sent events."""
         if reason := self._node.not_ready():
             return not_ready(reason)
-        if self._watchers >= self._watchers_max:
-            sentence = f"The node has {self._watchers} watchers, and may have no more; see"
-            return error(
-                HTTPStatus.SERVICE_UNAVAILABLE,
-                "too_many_watchers",
-                f"{sentence} http.max.watchers, or ask another node.",
-            )
-        self._watchers += 1
         try:
-            return await self._watch(request, request.match_info["group"])
+            with self._streams.admit():
+                return await self._watch(request, request.match_info["group"])
         except Refusal as refusal:
             return refused(refusal)
-        finally:
-            self._watchers -= 1
 
     async def _watch(self, request: web.Request, group_id: str) -> web.StreamResponse:
-        if self._node.elsewhere(group_id) is not None and ASKED_BY not in request.headers:
-            return await self._pass_on(request, group_id)
-        elsewhere = await self._from_its_node(request, group_id)
+        owner = self._elsewhere.streamed_by(request, group_id)
+        if owner is not None:
+            return await self._streams.pass_on(request, owner)
+        elsewhere = await self._elsewhere.answer(request, group_id)
         if elsewhere is not None:
             return elsewhere
         watch = await self._watches.join(group_id)
         try:
-            response = await _begin(request)
-            await _Watcher(self._node, watch, response).run(_last_seen(request))
+            response = await self._streams.begin(request)
+            await _Watcher(self._streams, watch, response).run(_last_seen(request))
             return response
         finally:
             self._watches.leave(group_id, watch)
-
-    async def _pass_on(self, request: web.Request, group_id: str) -> web.StreamResponse:
-        """Tell what the node tells that has the group."""
-        owner = self._node.elsewhere(group_id)
-        if owner is None:
-            return not_ready(f"The group {group_id!r} can't be told of just now; ask again.")
-        try:
-            upstream = await self._others.watch(owner, request, self._node.node_id)
-        except NodeSilentError as silent:
-            return error(HTTPStatus.SERVICE_UNAVAILABLE, "not_available", str(silent))
-        with closing(upstream):
-            if upstream.status != HTTPStatus.OK:
-                headers = {"Content-Type": upstream.headers.get("Content-Type", "")}
-                body = await upstream.read()
-                return web.Response(status=upstream.status, body=body, headers=headers)
-            response = await _begin(request)
-            try:
-                async for piece in upstream.content.iter_any():
-                    await response.write(piece)
-            except (TimeoutError, aiohttp.ClientError):
-                if request.transport is not None:  # its client comes anew
-                    request.transport.abort()
-            return response
 
 
 def _last_seen(request: web.Request) -> str:
     return request.headers.get("Last-Event-ID") or request.query.get("after", "")
 
 
-async def _begin(request: web.Request) -> web.StreamResponse:
-    connection = None if request.transport is None else request.transport.get_protocol()
-    if isinstance(connection, BoundedConnection):
-        connection.stay()
-    response = web.StreamResponse(
-        headers={
-            "Content-Type": "text/event-stream",
-            "Cache-Control": "no-store",
-            "X-Accel-Buffering": "no",  # or proxies would hold events back
-        }
-    )
-    response.force_close()
-    await response.prepare(request)
-    return response
-
-
 class _Watcher:
     """Sends one watcher what it has not seen yet."""
 
-    def __init__(self, node: NodeView, watch: GroupWatch, response: web.StreamResponse) -> None:
-        self._node, self._watch, self._response = node, watch, response
+    def __init__(self, streams: Streams, watch: GroupWatch, response: web.StreamResponse) -> None:
+        self._streams, self._watch, self._response = streams, watch, response
 
     async def run(self, last_seen: str) -> None:
         """Send events until the watch ends or the client goes."""
-        watch = self._watch
+        watch, changes = self._watch, self._watch.changes
         place = watch.place_of(last_seen) if last_seen else None
         if place is None:
             place = await self._send_table(self._why_whole(last_seen))
         while True:
-            changes = watch.after(place)
-            if changes is None:
+            missed = changes.after(place)
+            if missed is None:
                 place = await self._send_table("too_late")
                 continue
-            for number, event in changes:
+            for number, event in missed:
                 await self._response.write(event)
                 place = number
-            if watch.ended:
+            if changes.ended:
                 break
-            # A node that does not know whether it still has the group keeps silent.
-            if not await watch.changed(place, _ALIVE_S) and not self._node.not_ready():
-                await self._response.write(b": alive\n\n")
-        await self._response.write(b"event: end\ndata: %s\n\n" % _as_data(watch.ended))
-        await self._response.write_eof()
+            if not await changes.changed(place, ALIVE_S):
+                await self._streams.say_alive(self._response)
+        await self._streams.end(self._response, changes.ended)
 
     def _why_whole(self, last_seen: str) -> str:
         if not last_seen:
@@ -277,7 +214,3 @@ class _Watcher:
             await self._response.write(piece)
         await self._response.write(b"\n\n")
         return number
-
-
-def _as_data(sentence: str) -> bytes:
-    return json.dumps({"message": sentence}).encode()

@@ -31,6 +31,9 @@ MAY_READ: Final = web.RequestKey("may_read", bool)
 
 #: These are answered to all; without a token, the latter says no reasons.
 _FREE: Final = frozenset({"/healthz", "/readyz"})
+#: The console's own files are the same everywhere, and browsers load them before they can ask for a
+#: token.
+_CONSOLE: Final = "/console/"
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _SCHEME: Final = "bearer"
 #: A client that tries tokens must not fill the disk with what is logged of it.
@@ -145,7 +148,7 @@ def require_token(tokens: Tokens) -> Middleware:
     async def check(request: web.Request, handler: _Page) -> web.StreamResponse:
         sent = _sent(request)
         request[MAY_READ] = tokens.may_read(sent)
-        if request.path in _FREE:
+        if _is_free(request):
             return await handler(request)
         acts = request.method not in _READING
         if tokens.may_act(sent) if acts else request[MAY_READ]:
@@ -163,6 +166,13 @@ def require_token(tokens: Tokens) -> Middleware:
         return error(HTTPStatus.FORBIDDEN, "forbidden", message)
 
     return check
+
+
+def _is_free(request: web.Request) -> bool:
+    path = request.path
+    if path in _FREE:
+        return True
+    return request.method in _READING and (path == "/" or path.startswith(_CONSOLE))
 
 
 def _sent(request: web.Request) -> str | None:

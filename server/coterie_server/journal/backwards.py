@@ -7,7 +7,6 @@ thread.  Python's lock is held for one block at a time, less than a millisecond.
 
 from __future__ import annotations
 
-import heapq
 import json
 import re
 import time
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from coterie_protocol.journal import Event, TopicChanged
-from coterie_server.journal.segments import find_segments, last_numbers
+from coterie_server.journal.segments import find_segments
 
 __all__ = ["BackwardReader", "FoundLine", "ReadLimits", "Segment", "list_segments"]
 
@@ -48,9 +47,9 @@ class FoundLine:
     #: The kind of event; empty where lines are missing.
     kind: str
     text: str
-
-
-_MISSING: Final = FoundLine("", "")
+    #: Where lines are missing: between which dates, as far as those are known.
+    since_ms: int | None = None
+    until_ms: int | None = None
 
 
 def list_segments(directory: Path) -> list[Segment]:
@@ -58,30 +57,48 @@ def list_segments(directory: Path) -> list[Segment]:
     return list(find_segments(directory)) if directory.is_dir() else []
 
 
-def _newest_first(segments: Sequence[Segment]) -> Iterator[Segment]:
-    """A node's files by their numbers; those of several nodes, as of former node ids, by time."""
-    by_node: dict[str, list[Segment]] = {}
-    for segment in segments:
-        by_node.setdefault(segment[0], []).insert(0, segment)
-    if len(by_node) == 1:
-        yield from next(iter(by_node.values()))
-    else:
-        yield from heapq.merge(*by_node.values(), key=_last_ts, reverse=True)
+#: The date and the number of a line.
+_Head = tuple[int, int]
 
 
-def _last_ts(segment: Segment) -> int:
-    try:
-        numbers = last_numbers(segment[2])
-    except FileNotFoundError:
-        return 0
-    return numbers[1] if numbers else 0
+@dataclass(slots=True)
+class _NodeFiles:
+    """The files of one node, read backwards in blocks."""
+
+    files: Iterator[Path]
+    _of_file: Iterator[bytes] = field(default_factory=lambda: iter(()))
+    #: The next block; empty at the journal's beginning.
+    block: bytes = b""
+    #: The date of its last readable line, or of what was read before.
+    last_ms: int = 0
+    #: The oldest line that was handed on.
+    oldest: _Head | None = None
+
+    def advance(self) -> None:
+        """Go on to the next block; files that are deleted meanwhile count as the beginning."""
+        self.block = b""
+        try:
+            while not self.block:
+                block = next(self._of_file, None)
+                if block is not None:
+                    self.block = block
+                elif (path := next(self.files, None)) is not None:
+                    self._of_file = _blocks_of(path)
+                else:
+                    return
+        except FileNotFoundError:
+            return
+        begin = self.block.rfind(b"\n", 0, -1) + 1
+        if (head := _head(self.block, begin)) is not None:
+            self.last_ms = head[0]
 
 
 @dataclass(slots=True)
 class BackwardReader:
     """Iterates over a group's lines, newest first; may raise `OSError`.
 
-    Files that are deleted meanwhile count as the journal's beginning.
+    Files that are deleted meanwhile count as the journal's beginning.  Of several nodes, those
+    blocks come first that end later.
     """
 
     segments: Sequence[Segment]
@@ -90,19 +107,16 @@ class BackwardReader:
     limits: ReadLimits = field(default_factory=ReadLimits)
     #: Whether a limit was reached before the journal's beginning; known after the iteration.
     reached_limit: bool = False
-    #: The date of the oldest line that was looked at; None if there was none.
+    #: All lines since then were looked at; None if there were none.
     oldest_ms: int | None = None
     #: Set from another thread to end the iteration.
     is_stopped: bool = False
-    #: The number of the line that follows what was read; None if any number may.
-    _next_seq: int | None = None
-    _node: str = ""
 
     def __iter__(self) -> Iterator[FoundLine]:
         pattern, found_bytes, read_bytes = self._pattern(), 0, 0
         until_s = time.monotonic() + self.limits.seconds_max
-        for block in self._blocks():
-            for line in reversed(self._found_in(block, pattern)):
+        for files, block in self._blocks():
+            for line in reversed(self._found_in(files, block, pattern)):
                 yield line
                 found_bytes += len(line.text)
             read_bytes += len(block)
@@ -120,29 +134,39 @@ class BackwardReader:
         topics = TopicChanged.kind.encode()
         return re.compile(b'"group":"(?:%s,"kind":"(%s)"|","kind":"(%s)")' % (name, kinds, topics))
 
-    def _blocks(self) -> Iterator[bytes]:
-        for node, _, path in _newest_first(self.segments):
-            if node != self._node:
-                self._node, self._next_seq = node, None
-            try:
-                yield from _blocks_of(path)
-            except FileNotFoundError:
-                return
+    def _blocks(self) -> Iterator[tuple[_NodeFiles, bytes]]:
+        """The blocks of all nodes, by the dates at which they end."""
+        by_node: dict[str, list[Path]] = {}
+        for node, _, path in self.segments:
+            by_node.setdefault(node, []).insert(0, path)
+        left = [_NodeFiles(iter(paths)) for paths in by_node.values()]
+        for each in left:
+            each.advance()
+        while left := [each for each in left if each.block]:
+            latest = max(left, key=lambda each: each.last_ms)
+            block = latest.block
+            latest.advance()
+            # Of what is before the last lines of the others, nothing was read yet.
+            begins = _head(block, 0)
+            known = [each.last_ms for each in left if each.block and each is not latest]
+            known += [] if begins is None else [begins[0]]
+            self.oldest_ms = max(known, default=self.oldest_ms)
+            yield latest, block
 
-    def _found_in(self, block: bytes, pattern: re.Pattern[bytes]) -> list[FoundLine]:
+    def _found_in(
+        self, files: _NodeFiles, block: bytes, pattern: re.Pattern[bytes]
+    ) -> list[FoundLine]:
         """The lines of a block that matter, in their order."""
         first, last = _head(block, 0), _head(block, block.rfind(b"\n", 0, -1) + 1)
-        if first is not None:
-            self.oldest_ms = first[0]
-        next_seq, self._next_seq = self._next_seq, first[1] if first else None
+        after, files.oldest = files.oldest, first
         is_whole = (
             first is not None
             and last is not None
             and last[1] - first[1] + 1 == block.count(b"\n")
-            and next_seq in (None, last[1] + 1)
+            and (after is None or after[1] == last[1] + 1)
         )
         if not is_whole:
-            return _found_by_line(block, pattern, next_seq)
+            return _found_by_line(block, pattern, after)
         found = []
         for match in pattern.finditer(block):
             begin = block.rfind(b"\n", 0, match.start()) + 1
@@ -170,7 +194,7 @@ def _blocks_of(path: Path) -> Iterator[bytes]:
                 yield data[cut:]
 
 
-def _head(block: bytes, begin: int) -> tuple[int, int] | None:
+def _head(block: bytes, begin: int) -> _Head | None:
     """The date and the number of the line that begins there."""
     match = _HEAD.match(block, begin)
     return (int(match[1]), int(match[2])) if match else None
@@ -182,19 +206,24 @@ def _line(match: re.Match[bytes], data: bytes) -> FoundLine:
 
 
 def _found_by_line(
-    block: bytes, pattern: re.Pattern[bytes], next_seq: int | None
+    block: bytes, pattern: re.Pattern[bytes], after: _Head | None
 ) -> list[FoundLine]:
     """The same for a block that lacks lines, or has damaged ones: it is told where."""
     found: list[FoundLine] = []
-    expected: int | None = None
+    last: _Head | None = None
+    is_first = True
     for data in block.split(b"\n")[:-1]:
         head = _head(data, 0)
-        if head is None or expected not in (None, head[1]):
-            found.append(_MISSING)
-        expected = head[1] + 1 if head else None
+        if head is None or not (is_first or (last is not None and head[1] == last[1] + 1)):
+            found.append(_missing(last, head))
+        last, is_first = head or last, False
         match = pattern.search(data)
         if match is not None:
             found.append(_line(match, data))
-    if next_seq not in (None, expected):
-        found.append(_MISSING)
+    if after is not None and (last is None or after[1] != last[1] + 1):
+        found.append(_missing(last, after))
     return found
+
+
+def _missing(before: _Head | None, after: _Head | None) -> FoundLine:
+    return FoundLine("", "", before[0] if before else None, after[0] if after else None)

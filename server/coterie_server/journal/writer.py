@@ -82,7 +82,7 @@ class JournalWriter:
             retention_ms=retention_ms,
             clock=clock,
         )
-        self._directory = directory
+        self.directory: Final = directory
         self._node = node
         self._commits = commits
         self._queue_lines = queue_lines
@@ -128,7 +128,7 @@ class JournalWriter:
             _log.error(
                 "journal lines are being dropped",
                 why="the disk does not keep up",
-                directory=str(self._directory),
+                directory=str(self.directory),
                 queued=len(self._queue),
             )
 
@@ -247,7 +247,7 @@ class JournalWriter:
             self._complained_at = now
             _log.error(
                 "journal can't be written",
-                directory=str(self._directory),
+                directory=str(self.directory),
                 error=str(error) or repr(error),
                 queued=self.stats().queued,
                 dropped=self._dropped,
@@ -262,7 +262,7 @@ class JournalWriter:
             self._is_dropping = self._is_dropping and not has_room
             _log.warning(
                 "journal is being written again",
-                directory=str(self._directory),
+                directory=str(self.directory),
                 dropped=self._dropped,
             )
 

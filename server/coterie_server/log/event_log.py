@@ -30,7 +30,7 @@ from coterie_protocol.journal import (
     TopicChanged,
 )
 from coterie_server.history import History, RebalanceOutcome, RebalanceRecord
-from coterie_server.log.logger import get_logger
+from coterie_server.log.logger import get_logger, is_heard
 
 __all__ = ["LINES_PER_WINDOW", "WINDOW_MS", "EventLog"]
 
@@ -131,6 +131,8 @@ class EventLog:
             moved=rebalance.moved,
             revoked=rebalance.revoked,
             stopped_partition_seconds=_seconds(stopped_ms),
+            # Of most rebalances it is none.
+            silent_partition_seconds=_seconds(rebalance.silent_partition_ms or None),
         )
 
     def _conflict(self, _ts_ms: int, event: OwnershipConflict) -> None:
@@ -155,6 +157,8 @@ class EventLog:
     # -- members -------------------------------------------------------------------------------
 
     def _joined(self, ts_ms: int, event: MemberJoined) -> None:
+        if not is_heard(_log.debug):
+            return  # members come by the thousand
         self._say(
             ts_ms,
             "debug",

@@ -11,13 +11,14 @@ from __future__ import annotations
 import logging
 import sys
 import traceback
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, cast
 
 import structlog
 from structlog.typing import EventDict
 
-__all__ = ["get_logger", "shortened"]
+__all__ = ["get_logger", "is_heard", "shortened"]
 
 _render: Final = structlog.processors.KeyValueRenderer()
 #: The method that structlog gives to its loggers for lines below their level.
@@ -27,6 +28,11 @@ _UNHEARD: Final = structlog.make_filtering_bound_logger(logging.CRITICAL).debug
 def get_logger(name: str) -> structlog.stdlib.BoundLogger:
     """The logger of a module; it checks with each line whether structlog is configured."""
     return cast(structlog.stdlib.BoundLogger, _Logger(name))
+
+
+def is_heard(write: Callable[..., object]) -> bool:
+    """Whether lines of a level, given by its method, may be written: `is_heard(log.debug)`."""
+    return write is not _ignore
 
 
 def shortened(text: str, most: int) -> str:

@@ -52,6 +52,7 @@ class Metrics:
         self._rebalances: Counter[str] = Counter(dict.fromkeys(CAUSES, 0))
         self._outcomes: Counter[RebalanceOutcome] = Counter()
         self._stopped_ms: Counter[str] = Counter(dict.fromkeys(CAUSES, 0))
+        self._silent_ms: Counter[str] = Counter(dict.fromkeys(CAUSES, 0))
         self._prepare = Distribution(REBALANCE_BOUNDS_S)
         self._complete = Distribution(REBALANCE_BOUNDS_S)
         self._gone: Counter[str] = Counter()
@@ -107,6 +108,7 @@ class Metrics:
     def _rebalance_over(self, rebalance: RebalanceRecord) -> None:
         self._outcomes[rebalance.outcome] += 1
         self._stopped_ms[rebalance.cause] += rebalance.stopped_partition_ms or 0
+        self._silent_ms[rebalance.cause] += rebalance.silent_partition_ms or 0
 
     _HANDLERS: ClassVar[Mapping[type[Event], Callable[[Metrics, Any], None]]] = {
         MemberFenced: _member_fenced,
@@ -158,6 +160,13 @@ class Metrics:
             "Time that partitions were without an owner at work, added up over the partitions.",
             ("cause",),
             (((cause,), ms / 1000) for cause, ms in self._stopped_ms.items()),
+        )
+        yield counter(
+            "coterie_rebalance_silent_partition_seconds",
+            "Time that owners had been silent when they were given up, added up over their "
+            "partitions.",
+            ("cause",),
+            (((cause,), ms / 1000) for cause, ms in self._silent_ms.items()),
         )
         yield histogram(
             "coterie_rebalance_prepare_seconds",

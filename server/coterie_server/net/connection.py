@@ -17,7 +17,7 @@ from coterie_server.log.logger import get_logger
 from coterie_server.net.addresses import Peer
 from coterie_server.net.endpoint import Endpoint
 from coterie_server.net.exchange import Exchange, answered
-from coterie_server.net.fast_path import FastPath
+from coterie_server.net.fast_path import API, FastPath
 from coterie_server.net.faults import answer_to_unsupported, log_unencodable, reason_of
 from coterie_server.net.guard import Guard, guard_for, take_login
 from coterie_server.net.incoming import Incoming
@@ -92,8 +92,7 @@ class Connection(asyncio.Protocol):
         self._corked = False  # Answers are collected, to be sent together.
         self._reading = True  # What this connection last told its transport.
         self._close_reason = CloseReason.PEER
-        self.peer = Peer()
-        self.gone = False
+        self.peer, self.gone = Peer(), False
         self.window = registry.limits.max_requests_in_flight
         #: Stands before the connection until its client is known; None from then on.
         self.guard: Guard | None = guard_for(self, endpoint.terms.authenticator)
@@ -162,7 +161,9 @@ class Connection(asyncio.Protocol):
         There are more heartbeats than all other requests together, and nothing has to be waited
         for with most of them.
         """
-        if self.incoming.fault is not None or self.guard is not None:
+        registry = self._registry
+        is_slow = payload[API] not in registry.fast_answers
+        if is_slow or self.incoming.fault is not None or self.guard is not None:
             return False
         try:
             found = self._fast_path.answer(payload, self)
@@ -172,7 +173,6 @@ class Connection(asyncio.Protocol):
         if found is None:
             return False
         frame, api, message = found
-        registry = self._registry
         registry.requests += 1
         registry.bytes_out += len(frame)
         if self.on_reply is not None:
@@ -194,7 +194,8 @@ class Connection(asyncio.Protocol):
             self._close_for_bug()
         self._corked = False
         self._registry.requests += taken
-        self._send()
+        if self.exchanges and self.exchanges[0].frame is not None:
+            self._send()
         if self.gone:
             return
         if taken < len(payloads):
@@ -215,7 +216,7 @@ class Connection(asyncio.Protocol):
         taken = 0
         ends_at = stopwatch() + _SLICE_S if len(payloads) > 1 else 0.0
         for payload in payloads:
-            if self.gone or self._full or (taken and stopwatch() >= ends_at):
+            if self.gone or len(exchanges) >= self.window or (taken and stopwatch() >= ends_at):
                 break
             taken += 1
             if self.guard is not None and self.guard.takes(payload, received_ms):
@@ -381,8 +382,7 @@ class Connection(asyncio.Protocol):
             return
         self.gone = True
         self._close_reason = reason
-        # What was answered before the request that we close for is still sent, as it would have
-        # been had the two come in separate pieces.
+        # What was answered before the request that we close for is still sent.
         if self.times.behind_since is None:
             self._outgoing.write_ready()
         self.times.due = self._registry.now() + self._registry.limits.close_timeout_ms / 1000

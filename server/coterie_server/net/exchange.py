@@ -13,7 +13,6 @@ from coterie_protocol import ApiKey, Request, encode_response, encode_response_i
 from coterie_server.turns import Unfinished, begin
 
 if TYPE_CHECKING:
-    from collections import deque
     from collections.abc import Callable, Iterator
 
     from coterie_server.address import Address
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from coterie_server.security import Principal
     from coterie_server.turns import Making, Turns
 
-__all__ = ["Exchange", "Handler", "OnReply", "ReplyPath", "answered", "take_ready"]
+__all__ = ["Exchange", "Handler", "OnReply", "ReplyPath", "answered"]
 
 
 class OnReply(Protocol):
@@ -237,23 +236,6 @@ def answered(path: ReplyPath, frame: bytes) -> Exchange:
     exchange = Exchange(path, Request(ApiKey.API_VERSIONS, 0, 0, None, None), 0)
     exchange.frame = frame
     return exchange
-
-
-def take_ready(exchanges: deque[Exchange]) -> bytes | None:
-    """Take all answers up to the first that is still awaited, as one piece; None if there is none.
-
-    The exchanges taken are no longer in flight.
-    """
-    if not exchanges or (data := exchanges[0].frame) is None:
-        return None
-    exchanges.popleft()
-    if not exchanges or exchanges[0].frame is None:
-        return data
-    frames = [data]
-    while exchanges and (frame := exchanges[0].frame) is not None:
-        frames.append(frame)
-        exchanges.popleft()
-    return b"".join(frames)
 
 
 class Handler(Protocol):

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from coterie_server.net.addresses import Peer
     from coterie_server.security import Principal
 
-__all__ = ["FastAnswer", "FastAnswers", "FastPath", "Sender"]
+__all__ = ["API", "FastAnswer", "FastAnswers", "FastPath", "Sender", "by_api"]
 
 
 class Sender(Protocol):
@@ -29,8 +29,12 @@ class Sender(Protocol):
 #: Answers a request at once, or with None: then it is handled like any other.
 FastAnswer = Callable[[Any, Sender], Any]
 
-#: Where a request has its API, and both it and its answer's frame the number that joins them.
-_API: Final = slice(0, 2)
+#: What answers which requests at once, by the bytes that name their API.
+FastAnswers = Mapping[bytes, FastAnswer]
+
+#: Where a request has its API.
+API: Final = slice(0, 2)
+#: Where both it and its answer's frame have the number that joins them.
 _BEFORE: Final = slice(0, 4)
 _NUMBER: Final = slice(4, 8)
 _BEHIND: Final = slice(8, None)
@@ -40,15 +44,9 @@ _BEHIND: Final = slice(8, None)
 _REMEMBERED_MAX_BYTES: Final = 4096
 
 
-class FastAnswers:
+def by_api(answers: Mapping[ApiKey, FastAnswer]) -> FastAnswers:
     """What answers which requests at once."""
-
-    def __init__(self, answers: Mapping[ApiKey, FastAnswer]) -> None:
-        self._answers = {int(api).to_bytes(_API.stop): each for api, each in answers.items()}
-
-    def find(self, payload: bytes) -> FastAnswer | None:
-        """What answers such a request, if anything does."""
-        return self._answers.get(payload[_API])
+    return {int(api).to_bytes(API.stop): answer for api, answer in answers.items()}
 
 
 @final
@@ -95,7 +93,7 @@ class FastPath:
         """Take in a request that is not like the last; False if the fast path is not for it."""
         if len(payload) > _REMEMBERED_MAX_BYTES:
             return False
-        answer = self._answers.find(payload)
+        answer = self._answers.get(payload[API])
         if answer is None:
             return False
         try:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Iterator
 from typing import final
 
-from coterie_server.net.exchange import Exchange, take_ready
+from coterie_server.net.exchange import Exchange
 from coterie_server.net.registry import Registry
 
 __all__ = ["Outgoing"]
@@ -27,12 +28,20 @@ class Outgoing:
 
     def write_ready(self) -> bool:
         """Send, as one piece, all answers up to the first that is still awaited."""
-        data = take_ready(self.exchanges)
-        if data is None:
+        exchanges = self.exchanges
+        if not exchanges or (data := exchanges[0].frame) is None:
             return False
+        exchanges.popleft()
+        if exchanges and exchanges[0].frame is not None:
+            data += b"".join(self._take_ready())
         self._registry.bytes_out += len(data)
         self.transport.write(data)
         return True
+
+    def _take_ready(self) -> Iterator[bytes]:
+        while self.exchanges and (frame := self.exchanges[0].frame) is not None:
+            self.exchanges.popleft()
+            yield frame
 
     def excess(self) -> int:
         """How many bytes are unsent, if that is too much to add an answer that is ready; else 0."""

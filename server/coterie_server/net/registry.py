@@ -19,7 +19,7 @@ from coterie_server.net.addresses import Peer
 from coterie_server.net.admission import Admission
 from coterie_server.net.endpoint import Endpoint
 from coterie_server.net.exchange import Exchange, Handler, OnReply
-from coterie_server.net.fast_path import FastAnswer, FastAnswers
+from coterie_server.net.fast_path import FastAnswer, by_api
 from coterie_server.net.incoming import Incoming
 from coterie_server.net.limits import Limits
 from coterie_server.net.stats import CloseReason, NetStats, RefuseReason
@@ -115,7 +115,7 @@ class Registry:
     ) -> None:
         self.handle = handler.handle
         self.on_reply = on_reply
-        self.fast_answers = FastAnswers(at_once or {})
+        self.fast_answers = by_api(at_once or {})
         self.limits = limits
         self.now = now
         self.call_soon = call_soon

@@ -127,7 +127,11 @@ class Clock:
 
         It is exact for the present.  Pauses and steps between a past moment and now shift it.
         """
-        return self.date_ms() - (self.now_ms() - now_ms)
+        # As `now_ms` and `date_ms` have it, of one reading of the clock.
+        stretch_ns = self._elapsed_ns() - self._ticked_ns
+        if stretch_ns <= self._counted_at_most_ns:
+            self._shown_ms = self._base_ms + stretch_ns // _MS
+        return self._date_after(stretch_ns // _MS) - (self._shown_ms - now_ms)
 
     def date_ms(self) -> int:
         """The present date."""

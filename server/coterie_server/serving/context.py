@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from coterie_server.log.limits import LimitLog
 from coterie_server.serving.access import Access
+from coterie_server.serving.group_listeners import GroupListeners
 from coterie_server.serving.lease_trust import LeaseTrust
 from coterie_server.step import Request
 from coterie_server.topics import PartitionEnds
@@ -73,8 +74,8 @@ class NodeContext:
     is_shared: bool = False
     #: Told of events, with their dates.
     observe: Callable[[int, Event], None] = _ignore
-    #: Told that something may have become of a group that is watched, once that is durable.
-    watched: dict[str, Callable[[], None]] = field(default_factory=dict)
+    #: Told that something may have become of a group, once that is durable.
+    listeners: GroupListeners = field(default_factory=GroupListeners)
     #: Told when a shard has something to do next, if that may be earlier than it was.
     arm: Callable[[int], None] = _ignore
     #: Does what concerns very many groups or members.

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from coterie_protocol.journal import Event
     from coterie_protocol.messages import HeartbeatRequest, HeartbeatResponse
+    from coterie_server.group.step import Step
     from coterie_server.serving.durable_queue import DurableQueue
-    from coterie_server.step import Outcome
     from coterie_server.storage import Fence, KeptRecord, Lease
     from coterie_server.turns import Making, Turns
 
@@ -78,7 +78,7 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
     ) -> None:
         super().__init__(shard, context)
         self._make = make
-        self._watched = context.watched
+        self._listeners = context.listeners
         #: Whether rows may be missing in the store.
         self._is_lossy = is_lossy
         self._know_topics = know_topics
@@ -177,9 +177,9 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
         elif self.core is not None:
             self._open[request] = request
             self.run(self.core.handle, request)
-            if self._watched and self._queue is not None and type(request.message) in _MOVING:
+            if self._listeners and self._queue is not None and type(request.message) in _MOVING:
                 # A member that joins may let go of what it had, and is answered only later.
-                self._queue.when_durable(self._tell_watchers, request)
+                self._queue.when_durable(self._tell_listeners, request)
 
     def _may_be_overtaken(self, request: PendingRequest) -> bool:
         """Whether a commit may be older than one that another node has taken.
@@ -191,19 +191,16 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
         is_numbered = type(message) is OffsetCommitRequest and message.sequence >= 0
         return is_numbered and request.connected_ms <= self._back_since_ms
 
-    def _tell_watchers(self, request: PendingRequest) -> None:
-        self._tell_watcher(request.message.group_id)
+    def _tell_listeners(self, request: PendingRequest) -> None:
+        self._listeners.tell(request.message.group_id)
 
-    def _tell_watcher(self, group_id: str | None) -> None:
-        told = self._watched.get(group_id or "")
-        if told is not None:
-            told()
-
-    def _send(self, outcome: Outcome[Record], date_ms: int) -> None:
-        super()._send(outcome, date_ms)
-        if self._watched:
-            for event in outcome.events:
-                self._tell_watcher(getattr(event, "group", None))
+    def _tell_events(self, events: Sequence[Event], date_ms: int) -> None:
+        super()._tell_events(events, date_ms)
+        if self._listeners:
+            for event in events:
+                group = getattr(event, "group", None)
+                if group is not None:
+                    self._listeners.tell(group)
 
     def _put(self, queue: DurableQueue, records: list[Record]) -> None:
         queue.put(self._bundles.pack(records))
@@ -243,13 +240,13 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
 
     def next_deadline(self) -> int | None:
         """When something is due next."""
-        return None if self.core is None else self.core.next_deadline()
+        return None if self.core is None else self.core.table.deadlines.next()
 
-    async def force_rebalance(self, group_id: str) -> None:
-        """Start one rebalance of a group of static members, or raise `Refusal`."""
+    async def operate(self, operation: Callable[[Step], None]) -> None:
+        """Do what an operator asks for, and wait until it is durable; may raise `Refusal`."""
         if self.core is None or not self._trust.holds:
             raise Refusal("not_available", _NOT_NOW)
-        self.run(self.core.force_rebalance, group_id)
+        self.run(self.core.operate, operation)
         if not await self.until_durable():
             raise Refusal("not_available", _NOT_NOW)
 

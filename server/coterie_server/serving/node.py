@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from coterie_protocol import messages as m
     from coterie_protocol.journal import Event
     from coterie_server.group import Config, Group, IdSource
+    from coterie_server.group.step import Step
     from coterie_server.net import Exchange
     from coterie_server.net.fast_path import Sender
     from coterie_server.security.records import Credentials
@@ -77,6 +78,8 @@ class Node:
         self._config = config
         self._store = store
         self._clock = clock
+        #: The date, and that of a moment of the time that the groups go by.
+        self.date_ms, self.date_of = clock.date_ms, clock.date_of
         self._make_ids = make_ids
         self._make_catalogue = make_catalogue
         #: How other nodes are asked.
@@ -113,7 +116,7 @@ class Node:
             observe=observe,
             arm=self._alarm.arm,
         )
-        self._has_joined, self.watched = False, self._context.watched
+        self._has_joined, self.listeners = False, self._context.listeners
 
     # -- life ----------------------------------------------------------------------------------
 
@@ -387,14 +390,10 @@ class Node:
         coordinator = self.coordinator(group.id)
         return coordinator.phase_deadline(group) if coordinator else None
 
-    def date_of(self, now_ms: int) -> int:
-        """The date of a moment of the time that the groups go by."""
-        return self._clock.date_of(now_ms)
-
     async def ensure_topic(self, name: str, partitions: int) -> None:
         """Have a topic with so many partitions, or raise `TopicRefusal`."""
         await self._serving.topics.beginning.ensure(name, partitions)
 
-    async def force_rebalance(self, group_id: str) -> None:
-        """Start one rebalance of a group of static members, or raise `Refusal`."""
-        await self._serving.group_shard(group_id).force_rebalance(group_id)
+    async def operate(self, group_id: str, operation: Callable[[Step], None]) -> None:
+        """Do what an operator asks of a group, durably; may raise `Refusal`."""
+        await self._serving.group_shard(group_id).operate(operation)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.exceptions import CoterieError
@@ -23,14 +23,15 @@ from coterie_server.log.logger import get_logger
 from coterie_server.serving.context import NodeContext, PendingRequest
 from coterie_server.serving.durable_queue import DurableQueue
 from coterie_server.serving.failures import refusal
+from coterie_server.serving.replies import reply_to_all
 from coterie_server.serving.tenure import Tenure
 from coterie_server.step import Refusal, Request
 from coterie_server.storage import FencedError
-from coterie_server.turns import Piece
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
+    from coterie_protocol.journal import Event
     from coterie_server.step import Outcome
     from coterie_server.storage import KeptRecord, Lease
 
@@ -45,22 +46,11 @@ RETRY_MAX_S: Final = 5.0
 _TIMELINE_SHIFT: Final = 40
 #: That a shard can't be read is logged at first, then once in so many attempts: a minute, mostly.
 _COMPLAIN_EVERY: Final = 12
-#: How many members are answered in one turn of the event loop when a rebalance goes on: each answer
-#: is encoded and written to a connection.
-_REPLIES_AT_ONCE: Final = 100
 
 
 C = TypeVar("C")
 R = TypeVar("R")
 Q = TypeVar("Q", bound=PendingRequest)
-
-
-def _reply_to_many(replies: Iterable[tuple[PendingRequest, Any]]) -> Iterator[None]:
-    piece = Piece(_REPLIES_AT_ONCE)
-    for pending, message in replies:
-        pending.reply(message)
-        if piece.is_whole():
-            yield
 
 
 class ServedShard(ABC, Generic[C, R, Q]):
@@ -223,17 +213,14 @@ class ServedShard(ABC, Generic[C, R, Q]):
             queue.when_durable(self._send, outcome, date_ms)
 
     def _send(self, outcome: Outcome[R], date_ms: int) -> None:
-        replies = [
-            (pending, message)
-            for request, message in outcome.replies
-            if (pending := self._open.pop(request, None)) is not None
-        ]
-        if len(replies) <= _REPLIES_AT_ONCE:
-            for pending, message in replies:
-                pending.reply(message)
-        else:
-            self._turns.do(_reply_to_many(replies))
-        for event in outcome.events:
+        waiting = self._open
+        answered = [(waiting.pop(r), message) for r, message in outcome.replies if r in waiting]
+        reply_to_all(answered, self._turns)
+        if outcome.events:
+            self._tell_events(outcome.events, date_ms)
+
+    def _tell_events(self, events: Sequence[Event], date_ms: int) -> None:
+        for event in events:
             self._observe(date_ms, event)
 
     async def until_durable(self) -> bool:

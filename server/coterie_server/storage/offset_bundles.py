@@ -12,7 +12,7 @@ import struct
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import accumulate, pairwise
-from typing import Final
+from typing import Any, Final
 
 from coterie_server.group import Gone, OffsetRow, StoredRow, from_stored, to_stored
 from coterie_server.group import Record as RowRecord
@@ -37,11 +37,13 @@ _HEAD: Final = struct.Struct(">BHH")
 class _Bundle:
     """Offsets that are kept in one record."""
 
-    __slots__ = ("key", "places", "rows")
+    __slots__ = ("columns", "key", "places", "rows")
 
     def __init__(self, key: bytes, rows: Sequence[OffsetRow]) -> None:
         self.key = key
         self.places: list[_Place] = [row[:3] for row in rows]
+        #: The same as all groups, topics and partitions; None if there are no rows.
+        self.columns = tuple(zip(*self.places, strict=True)) or None
         self.rows = rows
 
     def without(self, places: Collection[_Place]) -> list[OffsetRow]:
@@ -73,11 +75,11 @@ class OffsetBundles:
         """The records that store these rows, and the deletions of others."""
         rows = [record for record in records if type(record) is OffsetRow]
         if rows and len(rows) == len(records):
-            home = self._homes.get(rows[0][:3])
-            if home is not None and home.places == [row[:3] for row in rows]:
+            home, columns = self._homes.get(rows[0][:3]), tuple(zip(*rows, strict=True))
+            if home is not None and home.columns == columns[:3]:
                 # The same partitions as last time, as nearly always.
                 home.rows = rows
-                return [(home.key, _written(rows))]
+                return [(home.key, _written_columns(columns))]
         packed = [to_stored(record) for record in records if not _is_about_an_offset(record)]
         if len(packed) == len(records):
             return packed
@@ -144,13 +146,16 @@ def _columns(offsets: int, texts: int) -> struct.Struct:
 
 
 def _written(rows: Collection[OffsetRow]) -> bytes:
+    """Encode a bundle."""
+    return _written_columns(tuple(zip(*rows, strict=True)))
+
+
+def _written_columns(columns: tuple[tuple[Any, ...], ...]) -> bytes:
     """Encode a bundle; its texts are the names of group and topics, and the metadata if any."""
-    groups, topics, partitions, offsets, epochs, metadata, committed_ms, expires_ms = zip(
-        *rows, strict=True
-    )
+    groups, topics, partitions, offsets, epochs, metadata, committed_ms, expires_ms = columns
     numbers = {topic: number for number, topic in enumerate(dict.fromkeys(topics))}
     texts = [text.encode() for text in (groups[0], *numbers, *(metadata if any(metadata) else ()))]
-    columns = _columns(len(rows), len(texts)).pack(
+    written = _columns(len(groups), len(texts)).pack(
         *[numbers[topic] for topic in topics],
         *partitions,
         *offsets,
@@ -159,7 +164,7 @@ def _written(rows: Collection[OffsetRow]) -> bytes:
         *expires_ms,
         *map(len, texts),
     )
-    return b"".join((_HEAD.pack(_VERSION, len(rows), len(texts)), columns, *texts))
+    return b"".join((_HEAD.pack(_VERSION, len(groups), len(texts)), written, *texts))
 
 
 def _read(value: bytes) -> list[OffsetRow]:

@@ -6,12 +6,15 @@ import re
 from typing import Final
 from urllib.parse import unquote
 
-__all__ = ["has_password", "without_password"]
+__all__ = ["has_password", "hosts_of", "take_place", "without_password"]
 
 #: Parameters of a URL that are secrets.
 _SECRETS: Final = ("password", "sslpassword")
 #: What may stand before the parameters if there is no user: hosts, their ports, and a database.
 _PLACE: Final = re.compile(r"(?:[^:/@,]*|\[[^]]*\])(?::\d*)?(?:,[^/@]*)?(?:/[^@]*)?")
+#: Of the login and the hosts, which begin behind `//`.
+_END_OF_PLACE: Final = re.compile(r"[/?#]")
+_HOST: Final = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(?::(\d+))?")
 #: Behind these is a path, which may have any character.
 _FILES: Final = ("sqlite", "memory")
 
@@ -46,3 +49,27 @@ def _without_login(text: str) -> str:
 def has_password(url: str) -> bool:
     """Whether a URL has a secret in it."""
     return without_password(url) != url
+
+
+def take_place(url: str) -> tuple[str, str]:
+    """The login and hosts of a URL, and the URL without them.
+
+    `urlsplit` does not do, as newer Pythons refuse a list of hosts with an IPv6 address in it.
+    """
+    scheme, slashes, rest = url.partition("://")
+    end = _END_OF_PLACE.search(rest)
+    at = end.start() if end else len(rest)
+    return rest[:at], f"{scheme}{slashes}{rest[at:]}"
+
+
+def hosts_of(place: str) -> tuple[tuple[str, int | None], ...]:
+    """The hosts, with their ports if they have one; raises `ValueError` of what is none."""
+    listed = place.rpartition("@")[2]
+    hosts = []
+    for each in listed.split(",") if listed else ():
+        found = _HOST.fullmatch(each)
+        if found is None:
+            raise ValueError(f"{each!r} is not HOST or HOST:PORT")
+        host, port = found.groups()
+        hosts.append((unquote(host.strip("[]")), int(port) if port else None))
+    return tuple(hosts)

@@ -10,10 +10,8 @@ from dataclasses import dataclass, field
 from coterie_protocol.journal import (
     Event,
     GroupEmptied,
-    GroupRecovered,
     Line,
     MemberGone,
-    MemberReplaced,
     Partitions,
     RebalanceCompleted,
     RebalanceStarted,
@@ -36,7 +34,7 @@ class Cost:
     revoked: int = 0
     #: Partition-seconds without a worker at work. In a replay that is measured, and so includes
     #: silences that no coordinator noticed. In a journal it is what the rebalances cost, and for
-    #: how long expired members had been silent; None if it can't be told.
+    #: how long members had been silent that were given up or replaced; None if it can't be told.
     stopped_s: float | None = None
     #: For each partition of an expired member: how long after the last sign of life of that member
     #: it was assigned again.
@@ -66,7 +64,8 @@ class Cost:
 
 def cost_of(lines: Iterable[Line], group: str) -> Cost:
     """Take the cost of a group's history from a journal."""
-    return _Account().add_up([line for line in lines if line.event.group == group])
+    kept = (line for line in lines if line.event.group in ("", group))
+    return _Account().add_up(list(kept))
 
 
 class _Account:
@@ -78,7 +77,6 @@ class _Account:
         self._stopped_ms = 0
         self._is_known = False
         self._takeovers_s: list[float] = []
-        self._assigned: Mapping[str, Partitions] = {}
         #: The partitions of expired members, and when those were last heard of.
         self._orphans: dict[TopicPartition, int] = {}
 
@@ -88,13 +86,14 @@ class _Account:
         for line in lines:
             history.observe(line.ts, line.event)
             self._add(line.ts, line.event)
+        self._stopped_ms += history.silent_partition_ms
         return Cost(
             rebalances=self._rebalances,
             moved=self._moved,
             revoked=self._revoked,
             stopped_s=self._stopped_ms / 1000 if self._is_known else None,
             takeovers_s=tuple(self._takeovers_s),
-            lines=lines,
+            lines=[line for line in lines if line.event.group],
         )
 
     def _ended(self, rebalance: RebalanceRecord) -> None:
@@ -110,20 +109,13 @@ class _Account:
                 self._moved += event.moved
                 self._revoked += event.revoked
                 self._completed(ts_ms, event.assigned or {})
-            case GroupRecovered():
-                self._assigned = event.assigned or {}
-            case MemberReplaced():
-                owned = self._assigned.get(event.former_member, {})
-                self._stopped_ms += event.silent_ms * len(list(_each(owned)))
-            case MemberGone(how="session_expired" | "registration_expired"):
+            case MemberGone(was_silent=True):
                 for partition in _each(event.owned or {}):
-                    self._stopped_ms += event.silent_ms
                     self._orphans.setdefault(partition, ts_ms - event.silent_ms)
             case GroupEmptied():
                 self._orphans.clear()
 
     def _completed(self, ts_ms: int, assigned: Mapping[str, Partitions]) -> None:
-        self._assigned = assigned
         for owned in assigned.values():
             for partition in _each(owned):
                 since_ms = self._orphans.pop(partition, None)

@@ -245,6 +245,7 @@ class System:
             self.options.worker,
             topics=tuple(self.options.topics),
             instance=f"i{self._started}" if static else None,
+            loads_vary_s=self.options.faults_s,
             state=self._new_disk(),
         )
         if self.options.sessions_s and like is None:

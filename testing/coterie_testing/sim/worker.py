@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -76,6 +77,8 @@ class WorkerOptions:
     commits_late_s: float = 0.0
     #: The partitions on which its work fails, so that it gives them up.
     fails_on: Collection[tuple[str, int]] = ()
+    #: Until when the loads of its partitions vary; while they do, a group may go on moving them.
+    loads_vary_s: float = math.inf
     #: The state on its machine; None if its work needs none.
     state: StateDisk | None = None
 
@@ -168,8 +171,7 @@ class Worker:
             while True:
                 await asyncio.sleep(self.scheduler.random.uniform(*self.options.work_s))
                 offset += 1
-                # Some partitions are more work than others, and each is so by turns.
-                partition.load((1 + partition.number % 3) * (1 + offset // 5 % 4))
+                partition.load(self._load(partition, offset))
                 self.observer.acted(self, partition, offset)
                 if self.options.state is not None:
                     self.options.state.work(partition.key, offset)
@@ -178,6 +180,11 @@ class Worker:
             await self._finish(partition)
             if offset and self.options.commits_late_s:
                 await self._commit_late(partition, offset)
+
+    def _load(self, partition: Partition, offset: int) -> float:
+        """Some partitions are more work than others, and at first each is so by turns."""
+        varies = self.scheduler.now_s < self.options.loads_vary_s
+        return (1 + partition.number % 3) * (1 + offset // 5 % 4 if varies else 1)
 
     @property
     def acceptable_lag(self) -> int:

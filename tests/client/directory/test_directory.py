@@ -89,7 +89,7 @@ async def test_caller_waits_until_a_partition_has_arrived(world: WatchedWorld, n
     async with serving(node) as server, Directory(url(server), "g") as directory:
         assert (await directory.owner(partition=1)).member == second.id
         second.leave()
-        node.watched["g"]()
+        node.listeners.tell("g")
         await until(lambda: not directory.owners["t", 1].is_owned)
         with pytest.raises(NoOwnerError, match=r"t\[1\] of the group 'g' is on its way") as raised:
             await directory.owner(partition=1, wait=0)
@@ -97,7 +97,7 @@ async def test_caller_waits_until_a_partition_has_arrived(world: WatchedWorld, n
         waiting = asyncio.create_task(directory.owner(partition=1, wait=10))
         await asyncio.sleep(0)
         world.rejoin(first)
-        node.watched["g"]()
+        node.listeners.tell("g")
         assert (await waiting).member == first.id
 
 
@@ -189,7 +189,7 @@ async def test_change_is_told(world: WatchedWorld, node: Node) -> None:
     async with serving(node) as server, Directory(url(server), "g", on_change=count):
         await until(lambda: told == [4])
         second.leave()
-        node.watched["g"]()
+        node.listeners.tell("g")
         await until(lambda: told == [4, 2])
 
 
@@ -229,7 +229,7 @@ async def test_cancelled_caller_leaves_the_watch_alone(world: WatchedWorld, node
 async def test_quiet_watch_is_known_to_be_alive(
     world: WatchedWorld, node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(owners, "_ALIVE_S", 0.02)
+    monkeypatch.setattr(owners, "ALIVE_S", 0.02)
     world.pair()
     async with (
         serving(node) as server,

@@ -324,6 +324,11 @@ def _run(cluster: Cluster, group: dict[str, Any], run: dict[str, Any]) -> None:
         ),
         (
             {},
+            {"warm": _restore, "held": lambda: {("t", 2**31): 0}},
+            r"each key of held\(\) must be a topic and the number of a partition",
+        ),
+        (
+            {},
             {"warm": _restore, "held": lambda: {("t", 3): -1}},
             r"the lag of t\[3\] in held\(\) must be a whole number from 0",
         ),
@@ -346,22 +351,48 @@ def test_lag_that_is_not_known_may_be_none(cluster: Cluster) -> None:
     until_shared(cluster, Member(cluster, "a", store))
 
 
+class Broken(Store):
+    """A disk that fails after a while."""
+
+    asked = 0
+
+    def held(self) -> dict[TopicPartition, int | None]:
+        """Work twice: when it is checked, and at the first join."""
+        self.asked += 1
+        if self.asked > 2:
+            raise OSError("no disk")
+        return super().held()
+
+
 def test_held_that_fails_later_ends_the_group(cluster: Cluster) -> None:
-    class Broken(Store):
-        """A disk that fails after a while."""
-
-        asked = 0
-
-        def held(self) -> dict[TopicPartition, int | None]:
-            """Work twice: when it is checked, and at the first join."""
-            self.asked += 1
-            if self.asked > 2:
-                raise OSError("no disk")
-            return {}
-
     first = Member(cluster, "a", Broken())
     until_shared(cluster, first)
     first.program.process.call_soon(first.group.rejoin)
+    cluster.run_until(lambda: first.program.is_done)
+    with pytest.raises(OSError, match="no disk"):
+        first.program.result()
+
+
+def test_held_that_fails_ends_work_in_order(cluster: Cluster) -> None:
+    committed: list[int] = []
+
+    class Careful(Member):
+        """Its work takes a while to end, and commits then."""
+
+        async def _work(self, partition: Partition) -> None:
+            try:
+                await super()._work(partition)
+            finally:
+                await asyncio.sleep(3)
+                await partition.commit(7)
+                committed.append(partition.number)
+
+    first = Careful(cluster, "a", Broken())
+    until_shared(cluster, first)
+    second = Member(cluster, "b")
+    cluster.run_until(lambda: len(second.owned) == 4)
+    assert sorted(committed) == [0, 1, 2, 3]
+    assert not first.running()
     cluster.run_until(lambda: first.program.is_done)
     with pytest.raises(OSError, match="no disk"):
         first.program.result()

@@ -22,6 +22,7 @@ from coterie_client.membership import Phase
 from coterie_client.membership.consumer_protocol import Outcome
 from coterie_client.membership.events import JoinStarted
 from coterie_client.membership.imbalance import Decision, Imbalance
+from coterie_client.membership.loads import Loads
 from coterie_client.wire.addresses import TopicPartition
 from tests.support.membership_world import Meeting, Worker
 
@@ -202,21 +203,11 @@ def test_hot_partition_does_not_make_the_group_rebalance_again_and_again() -> No
     assert group.generation == generation
 
 
-def test_leader_hears_of_others_only_when_they_join() -> None:
-    group = LoadedGroup().start(rebalance=True, refresh=None)
-    group.run(2 * REST_MINUTES + 1)
-    generation = group.generation
-    follower = next(each for each in group.meeting.workers if not each.machine.is_leader)
-    group.heat(follower)
-    group.run(60)
-    assert group.generation == generation
-
-
 def test_leader_has_old_loads_told_anew() -> None:
     group = LoadedGroup().start(rebalance=True, refresh=1200.0, max_moves=4)
     group.run(REST_MINUTES + 1)
     follower = next(each for each in group.meeting.workers if not each.machine.is_leader)
-    group.heat(follower)
+    group.heat(follower, 1.15)  # too little for it to say so by itself
     group.run(21)
     assert group.reasons() == {
         group.leader.name: [
@@ -224,7 +215,30 @@ def test_leader_has_old_loads_told_anew() -> None:
             "load: members told theirs 1200 s ago",
         ]
     }
-    assert group.ratio() < 1.23
+
+
+@both_kinds
+def test_load_of_a_member_that_does_not_lead_is_evened_out_when_it_grows(kind: type[Any]) -> None:
+    group = LoadedGroup().start(kind=kind, rebalance=True, refresh=None)
+    group.run(3 * REST_MINUTES)
+    led = group.leader
+    follower = next(worker for worker in group.meeting.alive if worker is not led)
+    group.heat(follower)
+    group.run(3 * REST_MINUTES)
+    assert group.ratio() < 1.5
+    assert any(
+        re.match(r"load: this member has \d\.\d\d times what it told", event.reason)
+        for event in follower.seen(JoinStarted)
+    )
+
+
+def test_loads_that_stay_as_they_were_told_start_no_rebalance() -> None:
+    group = LoadedGroup().start(rebalance=True, refresh=None)
+    group.run(3 * REST_MINUTES)
+    generation = group.generation
+    group.load = lambda _partition, _now_ms: 1.1
+    group.run(6 * REST_MINUTES)
+    assert group.generation == generation
 
 
 def test_members_that_measure_nothing_are_asked_once() -> None:
@@ -297,7 +311,7 @@ def test_no_look_is_due_while_partitions_wait(is_away: bool, is_final: bool) -> 
     state = SimpleNamespace(
         is_leader=True, phase=Phase.STABLE, rejoin_reason=None, is_closing=False
     )
-    context: Any = SimpleNamespace(outbox=None, state=state, fail=None, loads=None)
+    context: Any = SimpleNamespace(outbox=None, state=state, fail=None, loads=Loads())
     watch = Imbalance(context)
     members = {"m": MemberInfo(member_id="m", topics=("t",), is_away=is_away)}
     assignor = CooperativeStickyAssignor(Weights(rebalance=True))

@@ -20,14 +20,14 @@ WITH ends AS (
 ), stops AS (
     -- What may end them; the last column breaks ties.
     SELECT b.grp, b.topic, b.partition, b.to_ms AS since_ms, n.from_ms AS ms, n.began_pos AS pos,
-        n.holder AS next_holder, 1 AS rank
+        n.holder AS next_holder, n.member AS next_member, 1 AS rank
     FROM begun AS b
     JOIN intervals AS n
         ON n.grp = b.grp AND n.topic = b.topic AND n.partition = b.partition
         AND n.from_ms > b.to_ms
     UNION ALL
     -- The group starts afresh, or its owners are unknown.
-    SELECT b.grp, b.topic, b.partition, b.to_ms, greatest(c.at_ms, b.to_ms), c.pos, NULL, 2
+    SELECT b.grp, b.topic, b.partition, b.to_ms, greatest(c.at_ms, b.to_ms), c.pos, NULL, NULL, 2
     FROM begun AS b
     JOIN control AS c
         ON c.grp = b.grp AND c.pos >= b.ended_pos AND (
@@ -37,7 +37,7 @@ WITH ends AS (
         )
     UNION ALL
     -- It is not to have an owner.
-    SELECT b.grp, b.topic, b.partition, b.to_ms, c.at_ms, c.pos, NULL, 3
+    SELECT b.grp, b.topic, b.partition, b.to_ms, c.at_ms, c.pos, NULL, NULL, 3
     FROM begun AS b
     JOIN control AS c
         ON c.grp = b.grp AND c.pos > b.ended_pos
@@ -49,7 +49,7 @@ WITH ends AS (
         )
     UNION ALL
     -- There is no such partition any more.
-    SELECT b.grp, b.topic, b.partition, b.to_ms, t.ts, NULL, NULL, 4
+    SELECT b.grp, b.topic, b.partition, b.to_ms, t.ts, NULL, NULL, NULL, 4
     FROM begun AS b
     JOIN deletions AS t ON t.topic = b.topic AND t.ts > b.to_ms
 ), first_stops AS (
@@ -64,7 +64,7 @@ SELECT
     b.to_ms AS from_ms, b.ended_pos AS from_pos,
     coalesce(s.ms, h.horizon_ms) AS to_ms, s.pos AS to_pos,
     s.ms IS NULL AS is_open,
-    b.ended AS began, b.holder, s.next_holder
+    b.ended AS began, b.holder, s.next_holder, b.member, s.next_member
 FROM begun AS b
 JOIN horizons AS h ON h.grp = b.grp
 LEFT JOIN first_stops AS s

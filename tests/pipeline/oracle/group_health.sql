@@ -16,6 +16,8 @@ WITH spans_of_time AS (
     SELECT grp, 'owned', from_ms, to_ms, (topic, partition), NULL FROM owned
     UNION ALL
     SELECT grp, 'gap', from_ms, to_ms, (topic, partition), NULL FROM gaps
+    UNION ALL
+    SELECT grp, 'silence', from_ms, to_ms, (topic, partition), NULL FROM silences
 ), pieces AS (
     SELECT grp, what, part, members, hour_ms,
         least(to_ms, hour_ms + 3600000) - greatest(from_ms, hour_ms) AS share_ms
@@ -31,7 +33,8 @@ WITH spans_of_time AS (
         count(DISTINCT part) FILTER (what = 'owner') AS partitions,
         sum(share_ms) FILTER (what = 'rebalance') AS rebalancing_ms,
         sum(share_ms) FILTER (what = 'owned') AS owned_ms,
-        sum(share_ms) FILTER (what = 'gap') AS stopped_ms
+        sum(share_ms) FILTER (what = 'gap') AS stopped_ms,
+        sum(share_ms) FILTER (what = 'silence') AS silent_ms
     FROM pieces GROUP BY ALL
 ), causes AS (
     SELECT "group" AS grp, started_ms // 3600000 * 3600000 AS hour_ms, cause, count(*) AS times
@@ -71,8 +74,10 @@ SELECT
     coalesce(rebalancing_ms, 0) AS rebalancing_ms,
     coalesce(owned_ms, 0) AS owned_partition_ms,
     coalesce(stopped_ms, 0) AS stopped_partition_ms,
+    coalesce(silent_ms, 0) AS silent_partition_ms,
     CASE WHEN coalesce(owned_ms, 0) + coalesce(stopped_ms, 0) > 0
-        THEN coalesce(owned_ms, 0) / (coalesce(owned_ms, 0) + coalesce(stopped_ms, 0))
+        THEN greatest(coalesce(owned_ms, 0) - coalesce(silent_ms, 0), 0)
+            / (coalesce(owned_ms, 0) + coalesce(stopped_ms, 0))
     END AS availability,
     coalesce(moved, 0) AS moved,
     coalesce(kept, 0) AS kept,

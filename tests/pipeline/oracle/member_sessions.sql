@@ -1,6 +1,7 @@
 -- One row for each membership, and how often the same process came back.
 WITH known AS (
-    SELECT *, coalesce(instance, client_id || '@' || host, member) AS identity FROM memberships
+    SELECT m.*, coalesce(m.instance, i.identity, m.member) AS identity
+    FROM memberships AS m LEFT JOIN identities AS i USING (grp, number)
 ), ended AS (
     -- Members that left by themselves; what becomes of the group brings none back.
     FROM known WHERE ended NOT IN ('open', 'emptied', 'deleted', 'lost')

@@ -43,8 +43,9 @@ WITH signs AS (
         )
     GROUP BY ALL
 ), all_of_them AS (
-    SELECT f.*, p.instance, p.host, c.kind AS closing_kind, c.at_ms AS closing_ms,
+    SELECT f.*, p.instance, p.host, c.kind AS closing_kind, c.pos AS closing_pos, c.at_ms AS closing_ms,
         lead(f.joined_ms) OVER (PARTITION BY f.grp, f.member ORDER BY f.n) AS next_ms,
+        lead(f.began_pos) OVER (PARTITION BY f.grp, f.member ORDER BY f.n) AS next_pos,
         (f.begin ->> 'client_id') AS client_id,
         CAST(f.begin ->> 'rebalance_timeout_ms' AS BIGINT) AS rebalance_timeout_ms,
         CAST(f.begin ->> 'session_timeout_ms' AS BIGINT) AS session_timeout_ms,
@@ -53,7 +54,7 @@ WITH signs AS (
     FROM found AS f
     LEFT JOIN people AS p USING (grp, member)
     LEFT JOIN closed USING (grp, member, n)
-    LEFT JOIN control AS c ON c.grp = f.grp AND c.pos = closing_pos
+    LEFT JOIN control AS c ON c.grp = f.grp AND c.pos = closed.closing_pos
 ), inherited AS (
     -- A static member keeps what it told as it joined.
     SELECT * REPLACE (
@@ -89,6 +90,7 @@ SELECT grp, row_number() OVER (PARTITION BY grp ORDER BY began_pos, member, n) A
         ELSE 'open'
     END AS ended,
     ended_pos,
+    least(ended_pos, next_pos, closing_pos) AS over_pos,
     coalesce(end_ms, next_ms, closing_ms) AS ended_ms,
     CAST("end" ->> 'silent_ms' AS BIGINT) AS silent_ms,
     ("end" ->> 'reason') AS leave_reason

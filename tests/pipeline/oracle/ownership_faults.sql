@@ -17,19 +17,26 @@ WITH pairs AS (
             ELSE a.ended
         END AS cause,
         a.ended AS began,
-        a.holder, b.holder AS next_holder
+        a.holder, b.holder AS next_holder, a.member, b.member AS next_member
     FROM intervals AS a
     JOIN intervals AS b
         ON b.grp = a.grp AND b.topic = a.topic AND b.partition = a.partition
-        AND a.holder <> b.holder
+        -- A process that was replaced is another one than that which has its instance now.
+        AND (a.holder <> b.holder OR a.ended = 'replaced' AND a.member <> b.member)
         AND (a.from_ms, a.began_pos, a.holder) < (b.from_ms, b.began_pos, b.holder)
         AND b.from_ms < least(a.released_ms, b.to_ms)
 )
 SELECT
     p.grp AS "group", p.topic, p.partition, 'overlap' AS fault,
     p.from_ms, p.to_ms, p.sure_ms, p.most_ms, p.cause, p.began,
-    CAST(NULL AS BIGINT) AS rebalance, false AS is_open, p.holder, p.next_holder
+    CAST(NULL AS BIGINT) AS rebalance, false AS is_open, p.holder, p.next_holder,
+    p.member, p.next_member
 FROM pairs AS p
+UNION ALL
+SELECT
+    grp, topic, partition, 'silence', from_ms, to_ms, to_ms - from_ms, to_ms - from_ms,
+    ended, ended, rebalance, false, holder, NULL, member, NULL
+FROM silences
 UNION ALL
 SELECT
     g.grp, g.topic, g.partition, 'gap',
@@ -38,7 +45,7 @@ SELECT
         (m.started ->> 'cause'), (m.joined ->> 'cause'), (m.completed ->> 'cause'), 'none'
     ),
     g.began,
-    m.rebalance, g.is_open, g.holder, g.next_holder
+    m.rebalance, g.is_open, g.holder, g.next_holder, g.member, g.next_member
 FROM gaps AS g
 LEFT JOIN moments AS m
     ON m.grp = g.grp AND m.rebalance = (

@@ -74,13 +74,14 @@ expected AS (
             WHEN 'group_deleted' THEN false
             ELSE true
         END AS is_known,
-        coalesce(kind = 'group_recovered' AND (body ->> 'state') = 'Empty', false) AS is_empty
+        kind IN ('group_emptied', 'rebalance_started')
+            OR coalesce(kind = 'group_recovered' AND (body ->> 'state') = 'Empty', false) AS is_empty
     FROM control
     WHERE kind IN ('rebalance_completed', 'group_recovered', 'group_emptied', 'group_deleted')
         OR kind = 'rebalance_started' AND (body ->> 'from_state') = 'Empty'
 ), earlier AS (
     SELECT m.grp, m.rebalance, k.pos, k.tells AND k.is_known AND NOT k.is_empty AS assigns,
-        k.is_known
+        k.is_known, k.is_empty
     FROM moments AS m JOIN knowledge AS k ON k.grp = m.grp AND k.pos < m.ended_pos
     QUALIFY row_number() OVER (PARTITION BY m.grp, m.rebalance ORDER BY k.pos DESC) = 1
 ), stuck AS (
@@ -94,6 +95,8 @@ expected AS (
         -- What goes with its topic was gone before the rebalance that this caused.
         AND (g.is_open OR g.to_pos >= m.ended_pos OR g.to_pos IS NULL AND g.to_ms > m.ended_ms)
     GROUP BY ALL
+), quiet AS (
+    SELECT grp, rebalance, sum(to_ms - from_ms) AS quiet FROM silences GROUP BY ALL
 ), had AS (
     SELECT e.grp, e.rebalance, g.holder, g.topic, g.partition
     FROM earlier AS e JOIN given AS g ON g.grp = e.grp AND g.pos = e.pos AND e.assigns
@@ -161,19 +164,27 @@ SELECT
     m.joined_ms - m.started_ms AS prepare_ms,
     CASE WHEN m.outcome = 'completed' THEN m.ended_ms - m.joined_ms END AS complete_ms,
     m.ended_ms - m.started_ms AS total_ms,
-    CASE WHEN (m.completed ->> 'assigned') IS NOT NULL THEN (
+    CASE WHEN m.outcome = 'emptied' THEN 0 WHEN (m.completed ->> 'assigned') IS NOT NULL THEN (
         SELECT count(DISTINCT (topic, partition)) FROM has
         WHERE has.grp = m.grp AND has.rebalance = m.rebalance
     ) END AS partitions,
     CAST(m.completed ->> 'moved' AS BIGINT) AS moved,
     CAST(m.completed ->> 'revoked' AS BIGINT) AS revoked,
-    CASE WHEN e.assigns AND (m.completed ->> 'assigned') IS NOT NULL
-        THEN coalesce(k.kept, 0) END AS kept,
-    CASE WHEN e.assigns AND (m.completed ->> 'assigned') IS NOT NULL
-        THEN coalesce(ka.keepable, 0) END AS keepable,
+    CASE
+        WHEN m.outcome = 'emptied' THEN 0
+        WHEN (e.assigns OR e.is_empty) AND (m.completed ->> 'assigned') IS NOT NULL
+        THEN coalesce(k.kept, 0)
+    END AS kept,
+    CASE
+        WHEN m.outcome = 'emptied' THEN 0
+        WHEN (e.assigns OR e.is_empty) AND (m.completed ->> 'assigned') IS NOT NULL
+        THEN coalesce(ka.keepable, 0)
+    END AS keepable,
     CAST(m.completed ->> 'needs_rejoin' AS BOOLEAN) AS needs_rejoin,
     CASE WHEN m.outcome IN ('completed', 'superseded', 'emptied') AND e.is_known
-        THEN coalesce(su.stopped, 0) END AS stopped_partition_ms
+        THEN coalesce(su.stopped, 0) END AS stopped_partition_ms,
+    CASE WHEN m.outcome IN ('completed', 'superseded', 'emptied') AND e.is_known
+        THEN coalesce(qu.quiet, 0) END AS silent_partition_ms
 FROM moments AS m
 JOIN chained AS ch USING (grp, rebalance)
 LEFT JOIN moved AS mv USING (grp, rebalance)
@@ -182,3 +193,4 @@ LEFT JOIN earlier AS e USING (grp, rebalance)
 LEFT JOIN kept AS k USING (grp, rebalance)
 LEFT JOIN keepable AS ka USING (grp, rebalance)
 LEFT JOIN stuck AS su USING (grp, rebalance)
+LEFT JOIN quiet AS qu USING (grp, rebalance)

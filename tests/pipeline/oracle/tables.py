@@ -8,7 +8,9 @@ step on the way.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,6 +28,9 @@ _INPUTS: Final[Mapping[str, str]] = {
     " ts BIGINT",
     "lines": "grp VARCHAR, node VARCHAR, seq BIGINT, ts BIGINT, kind VARCHAR, body VARCHAR",
 }
+
+#: What is made of the steps, without SQL.
+_IDENTITIES: Final = "grp VARCHAR, number BIGINT, identity VARCHAR"
 
 #: What follows from that alone.
 _VIEWS: Final = """
@@ -50,6 +55,7 @@ _STEPS: Final = (
     "memberships",
     "owned",
     "gaps",
+    "silences",
 )
 _TABLES: Final = (
     "nodes",
@@ -82,6 +88,7 @@ def _made(inputs: Mapping[str, Sequence[tuple[Any, ...]]]) -> dict[str, list[dic
         database.execute(_VIEWS)
         for name in _STEPS:
             database.execute(_sql(name))
+        _fill(database, "identities", list(_identities(database)))
         made = {}
         for name in _TABLES:
             database.execute(f"CREATE TABLE {name} AS {_sql(name)}")
@@ -90,12 +97,33 @@ def _made(inputs: Mapping[str, Sequence[tuple[Any, ...]]]) -> dict[str, list[dic
         return made
 
 
+def _identities(database: duckdb.DuckDBPyConnection) -> Iterator[tuple[str, int, str]]:
+    """Which of those with its client id and host each dynamic membership is of."""
+    named = database.execute(
+        "SELECT grp, client_id || '@' || host, number, began_pos, over_pos, member"
+        " FROM memberships WHERE instance IS NULL AND client_id || '@' || host IS NOT NULL"
+    ).fetchall()
+    for (group, name), rows in groupby(sorted(named), key=itemgetter(0, 1)):
+        chosen: dict[int, int] = {}
+        unused = list(range(len(named), 0, -1))
+        its = [row[2:] for row in rows]
+        comes = [(began_pos, 1, member, number) for number, began_pos, _, member in its]
+        goes = [(over_pos, 0, member, number) for number, _, over_pos, member in its if over_pos]
+        for _, is_coming, _, number in sorted(comes + goes):
+            if is_coming:
+                chosen[number] = unused.pop()
+                identity = name if chosen[number] == 1 else f"{name}#{chosen[number]}"
+                yield group, number, identity
+            else:
+                unused.append(chosen[number])
+
+
 def _sql(name: str) -> str:
     return (_SQL / f"{name}.sql").read_text(encoding="utf-8")
 
 
 def _fill(database: duckdb.DuckDBPyConnection, name: str, rows: Sequence[tuple[Any, ...]]) -> None:
-    columns = _INPUTS[name]
+    columns = _INPUTS.get(name, _IDENTITIES)
     database.execute(f"CREATE TABLE {name} ({columns})")
     names = [column.split()[0] for column in columns.split(", ")]
     values = [dict(zip(names, row, strict=True)) for row in rows]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from coterie_pipeline.replay import Source
+from coterie_protocol.replay import Source
 
 __all__ = ["churn"]
 

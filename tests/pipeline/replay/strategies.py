@@ -10,8 +10,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from coterie_pipeline.replay import Source
 from coterie_protocol.journal import KINDS
+from coterie_protocol.replay import Source
 
 __all__ = ["lines_of_a_group"]
 

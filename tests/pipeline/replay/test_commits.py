@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie_pipeline.replay.commits import Commits
+from coterie_pipeline.hourly.commits import Commits
 
 _MOST = 2**63 - 1
 

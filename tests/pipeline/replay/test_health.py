@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie_pipeline.replay.health import Health
+from coterie_pipeline.hourly.health import Health
 
 _HOUR_MS = 3_600_000
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
-from coterie_pipeline.replay import GroupLines, Source, replay_group, spool
 from coterie_pipeline.tables import FAULTS, OWNERSHIP, REBALANCES, SESSIONS
+from coterie_protocol.replay import GroupLines, Source, replay_group, spool
 from tests.pipeline.replay.churn import churn
 from tests.pipeline.replay.strategies import lines_of_a_group
 

@@ -160,6 +160,7 @@ def line(group: str = "billing", **more: object) -> GroupLine:
         group=group,
         rebalances=1,
         stopped_partition_ms=8_000,
+        silent_partition_ms=0,
         owned_partition_ms=3_992_000,
         overlaps=0,
         possible_overlaps=0,
@@ -189,7 +190,6 @@ def detail(group: str = "billing", **more: object) -> GroupDetail:
         line=line(group),
         span=SPAN,
         advice=(),
-        advice_in_all=0,
         rows=rows,
         rows_in_all=2,
         faulty_rows_left_out=0,
@@ -262,6 +262,7 @@ def report(*details: GroupDetail, **more: object) -> Report:
             groups=len(lines),
             rebalances=sum(each.rebalances for each in lines),
             stopped_partition_ms=sum(each.stopped_partition_ms for each in lines),
+            silent_partition_ms=sum(each.silent_partition_ms for each in lines),
             owned_partition_ms=sum(each.owned_partition_ms for each in lines),
             overlaps=sum(each.overlaps for each in lines),
             possible_overlaps=sum(each.possible_overlaps for each in lines),
@@ -270,7 +271,6 @@ def report(*details: GroupDetail, **more: object) -> Report:
         ),
         lines=lines,
         advice=(),
-        advice_in_all=0,
         details=details,
     )
     return replace(made, **more)  # type: ignore[arg-type]
@@ -309,7 +309,6 @@ def hostile_report() -> Report:
             ),
         ),
         advice=(advice(name, sentence=name, about=name, severity=name, evidence=((name, name),)),),
-        advice_in_all=1,
         commits=(replace(detail().commits[0], topic=name),),
     )
     return report(
@@ -317,7 +316,6 @@ def hostile_report() -> Report:
         nodes=(node(name, missing=1, crashes=1),),
         unread=(Unread(name, 1, f"/var/{name}", name),),
         advice=bad.advice,
-        advice_in_all=1,
     )
 
 

@@ -67,6 +67,7 @@ ROWS: Rows = {
         faulty("gap", 0, 140, 145, rebalance=3),
         faulty("gap", 1, 479.5, 480, rebalance=None, is_open=True),
         faulty("overlap", 1, 200, 201, rebalance=2),
+        faulty("silence", 0, 88, 100, rebalance=2, member="a"),
     ],
     "member_sessions": [
         joined("pod-a", "a", None, None),
@@ -97,14 +98,20 @@ ROWS: Rows = {
             "rebalances": 3,
             "owned_partition_ms": 900_000,
             "stopped_partition_ms": 45_500,
+            "silent_partition_ms": 12_000,
             "overlaps": 1,
         },
         {**HOUR, "hour_ms": after(3600), "members": 5, "owned_partition_ms": 100_000},
         {**HOUR, "group": "quiet", "members": 1, "rebalances": 0, "overlaps": 0},
     ],
     "advice": [
-        {"group": "billing", "rule": "x", "severity": severity, "sentence": said, "about": ""}
-        for severity, said in (("note", "third"), ("wrong", "first"), ("costly", "second"))
+        {"group": group, "rule": said, "severity": severity, "sentence": said, "about": about}
+        for group, severity, said, about in (
+            ("billing", "note", "third", ""),
+            ("billing", "wrong", "first", ""),
+            *(("billing", "costly", "second", f"m-{number}") for number in range(9)),
+            *(("quiet", "costly", "second", f"q-{number}") for number in range(118)),
+        )
     ],
 }
 
@@ -139,9 +146,12 @@ def test_a_line_has_the_figures_of_all_hours(collected: Report) -> None:
         1_000_000,
     )
     assert (line.members, line.partitions, line.flapping, line.overlaps) == (5, 2, 1, 1)
+    assert (line.silent_partition_ms, line.cost_ms) == (12_000, 57_500)
+    # An owner that is silent is not at work.
+    assert line.availability == (1_000_000 - 12_000) / 1_045_500
 
 
-def test_a_line_has_the_cause_of_most_rebalances(collected: Report) -> None:
+def test_a_line_has_the_cause_that_cost_most(collected: Report) -> None:
     line, quiet = collected.lines
     assert (line.main_cause, line.main_cause_rebalances) == ("session_expired", 2)
     assert (quiet.main_cause, quiet.main_cause_rebalances) == ("", 0)
@@ -150,8 +160,9 @@ def test_a_line_has_the_cause_of_most_rebalances(collected: Report) -> None:
 def test_what_stood_still_is_split_by_time(collected: Report) -> None:
     # A part of the time is ten seconds here; the gap from 100 s to 140 s fills four of them.
     line, quiet = collected.lines
-    assert line.stopped_by_time_ms[9:16] == (0, 10_000, 10_000, 10_000, 10_000, 5_000, 0)
-    assert sum(line.stopped_by_time_ms) == 45_000 + 500
+    # So do the twelve of silence before it.
+    assert line.stopped_by_time_ms[8:16] == (2_000, *[10_000] * 5, 5_000, 0)
+    assert sum(line.stopped_by_time_ms) == 45_000 + 500 + 12_000
     assert quiet.stopped_by_time_ms == ()
 
 
@@ -159,6 +170,18 @@ def test_advice_is_in_the_order_of_its_weight(collected: Report) -> None:
     assert [each.sentence for each in collected.advice] == ["first", "second", "third"]
     detail, _ = collected.details
     assert [each.sentence for each in detail.advice] == ["first", "second", "third"]
+
+
+def test_advice_that_is_alike_is_one_piece(collected: Report) -> None:
+    # Over all groups, and again in each of them.
+    _, second, _ = collected.advice
+    assert (second.group, second.about) == ("billing", "m-0")
+    assert (second.alike.count, second.groups) == (126, 2)
+    assert second.alike.names[0] == "billing: m-1"
+    billing, quiet = (each.advice for each in collected.details)
+    assert [each.alike.count for each in billing] == [0, 8, 0]
+    assert billing[1].alike.names == ("m-1", "m-2", "m-3")
+    assert [each.alike.count for each in quiet] == [117]
 
 
 def test_every_interval_of_a_small_group_is_there(collected: Report) -> None:
@@ -170,6 +193,7 @@ def test_every_interval_of_a_small_group_is_there(collected: Report) -> None:
         ("b", after(140), after(480)),
     ]
     assert [bar.identity for bar in (*first.bars, *second.bars)] == ["pod-a", "pod-b", "pod-a"]
+    assert [fault.fault for fault in first.faults] == ["silence", "gap", "gap"]
     assert [fault.fault for fault in second.faults] == ["overlap", "gap"]
     assert (detail.rows_in_all, detail.merged_below_ms) == (2, 0)
 
@@ -186,10 +210,29 @@ def test_costs_go_to_the_root_cause(collected: Report) -> None:
     # A follow-up's cost is its root's; what belongs to no rebalance has no cause.
     detail, _ = collected.details
     assert detail.costs == (
-        Cost("session_expired", 1, 1, 45_000, 5_000),
+        Cost("session_expired", 1, 1, 45_000, 5_000, 12_000),
         Cost("", 0, 0, 500, 0),
         Cost("member_joined", 1, 0, 0, 0),
     )
+
+
+def test_a_death_weighs_more_than_a_join(spark: SparkSession) -> None:
+    # The rebalance that follows a session of 45 s is as quick as the one that a newcomer caused,
+    # and the newcomer's cost more until the silence counted.
+    rows: Rows = {
+        **ROWS,
+        "rebalances": [
+            rebalanced(1, 100, cause="member_joined", root_cause="member_joined"),
+            rebalanced(2, 200),
+        ],
+        "ownership_faults": [
+            faulty("gap", 0, 100, 100.05, rebalance=1, cause="member_joined"),
+            faulty("silence", 0, 155, 200, rebalance=2),
+            faulty("gap", 0, 200, 200.01, rebalance=2),
+        ],
+    }
+    line, *_ = collect(frames(spark, rows), Caps()).lines
+    assert (line.main_cause, line.main_cause_rebalances) == ("session_expired", 1)
 
 
 def test_processes_that_flap_come_first(collected: Report) -> None:

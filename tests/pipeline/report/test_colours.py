@@ -41,6 +41,26 @@ def test_a_name_is_never_empty() -> None:
     assert all(each.name for each in owners(rows, ()).values())
 
 
+def test_names_are_cut_by_no_more_than_tells_them_apart() -> None:
+    ids = [f"coterie-{start}-1111-2222-3333-444444444444" for start in ("abcd0111", "abcd0222")]
+    rows = (row(0, (bar(ids[0], 0, 0.5), bar(ids[1], 0.5, 1))),)
+    assert [each.name for each in owners(rows, ()).values()] == ["abcd01…", "abcd02…"]
+
+
+def test_two_workers_of_one_host_are_two() -> None:
+    # Their client calls all of its processes the same.
+    first, second = "coterie@/10.0.0.1", "coterie@/10.0.0.1#2"
+    rows = (
+        row(0, (bar("m-1", 0, 1, identity=first),)),
+        row(1, (bar("m-2", 0, 1, identity=second),)),
+    )
+    found = owners(
+        rows, (process(first, session("m-1", 0, 1)), process(second, session("m-2", 0, 1)))
+    )
+    assert found["m-1"].colour != found["m-2"].colour
+    assert found["m-1"].number != found["m-2"].number
+
+
 def test_colours_do_not_depend_on_who_was_seen_first() -> None:
     # The same members in other rows of the list of processes look the same.
     rows = (row(0, (bar("a", 0, 0.5), bar("b", 0.5, 1))),)

@@ -65,6 +65,14 @@ def test_a_flapping_process_is_flagged() -> None:
     assert "flapping: it came back three times" in str(window.get("aria-label"))
 
 
+def test_a_dynamic_member_is_named_as_its_bars_are() -> None:
+    # With the address that it comes from, and all that identifies it where one points at it.
+    member = "coterie-1f3e5a6b-1111-2222-3333-444444444444"
+    (label,) = of_class(draw(process("coterie@/10.0.0.1#2", session(member, 0, 1))), "label")
+    assert words_of(label) == "coterie-1f3e… 10.0.0.1"
+    assert label.get("title") == "coterie@/10.0.0.1#2"
+
+
 def test_what_is_left_out_is_told() -> None:
     # Processes, and memberships of those that are shown.
     shown = process("p", session("m", 0, 0.4), memberships=9)

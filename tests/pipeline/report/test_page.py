@@ -11,7 +11,7 @@ from xml.etree.ElementTree import Element
 
 import pytest
 
-from coterie_pipeline.report.model import Caps, Report, Unread
+from coterie_pipeline.report.model import Caps, Report, Some, Unread
 from coterie_pipeline.report.page import page
 from tests.pipeline.report.samples import (
     HOSTILE,
@@ -173,14 +173,31 @@ def test_clocks_that_nearly_agree_are_no_warning() -> None:
 
 
 def test_advice_comes_with_its_evidence() -> None:
-    group = detail(advice=(advice(),), advice_in_all=3)
-    root = tree(page(report(group, advice=(advice(),), advice_in_all=1)))
+    root = tree(page(report(detail(advice=(advice(),)), advice=(advice(),))))
     assert words_of(next(of_class(by_id(root, "advice"), "advice"))) == (
         "Costly billing : c was given up though it lived. Give it 20 s. Would save 8.0 "
         "partition-seconds. session timeout ms: 10000 · seen 19 Nov 2025 00:01:40 to "
         "19 Nov 2025 00:06:40"
     )
-    assert "+ 2 pieces of advice more" in words_of(by_id(root, "g1"))
+
+
+def test_pieces_of_advice_that_are_alike_are_one_with_a_count() -> None:
+    piece = advice(alike=Some(117, ("billing: d", "mail: a")), groups=2)
+    said = words_of(by_id(tree(page(report(detail(), advice=(piece,)))), "advice"))
+    assert "+ 117 more like this in 2 groups, such as billing: d, mail: a." in said
+    alone = words_of(by_id(tree(page(report(detail(), advice=(advice(),)))), "advice"))
+    assert "more like" not in alone
+
+
+def test_silence_is_a_part_of_what_stood_still() -> None:
+    # 48 of 56 partition-seconds, in which the owners had not been given up yet.
+    told = line(silent_partition_ms=48_000)
+    root = tree(page(report(detail(line=told))))
+    said = words_of(by_id(root, "g1"))
+    assert "stood still for 56.0 partition-seconds, 48.0 of them as owners were silent" in said
+    (figures,) = of_class(root, "figures")
+    assert "56.0 s" in words_of(figures)
+    assert "48.0 s of it with owners that were silent" in words_of(figures)
 
 
 def test_the_overview_has_a_line_for_each_group() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coterie_pipeline.report.model import shares
+from coterie_pipeline.report.shares import shares
 
 
 def test_the_worst_group_shows_most() -> None:

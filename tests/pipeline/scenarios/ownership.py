@@ -181,6 +181,45 @@ def dead() -> JournalBuilder:
 
 
 @scenario
+def dead_since_it_joined() -> JournalBuilder:
+    """A member dies before it receives its assignment, and is given up when its session ends."""
+    builder = JournalBuilder("dead-since-it-joined")
+    builder.founded(0, a=[0, 1])
+    builder.joined(2000, "b")
+    builder.started(2000, "member_joined", ["a"])
+    builder.phase(2100, 100, {"a": (100, [0]), "b": (10, [])})
+    builder.completed(2110, {"a": [0], "b": [1]})
+    builder.gone(12_010, "b", "session_expired", silent_ms=10_000)
+    builder.started(12_010, "session_expired", ["a"])
+    builder.phase(12_400, 390, {"a": (390, [0])})
+    builder.completed(12_500, {"a": [0, 1]})
+    return builder
+
+
+@scenario
+def dead_and_empty() -> JournalBuilder:
+    """The only member dies, and another one comes to the empty group."""
+    builder = JournalBuilder("dead-and-empty")
+    builder.founded(0, a=[0])
+    builder.gone(12_000, "a", "session_expired", silent_ms=10_100)
+    builder.emptied(12_000)
+    builder.founded(20_000, b=[0])
+    return builder
+
+
+@scenario
+def one_host() -> JournalBuilder:
+    """Members with their client's name for themselves come and go on one host."""
+    builder = JournalBuilder("one-host", hosts=dict.fromkeys(("c-1", "c-2", "c-3", "c-4"), "/h"))
+    builder.joined(0, "c-1")
+    builder.joined(0, "c-2")
+    builder.gone(1000, "c-1")
+    builder.joined(1500, "c-3")
+    builder.joined(2000, "c-4")
+    return builder
+
+
+@scenario
 def unended() -> JournalBuilder:
     """The journal ends in a rebalance."""
     builder = JournalBuilder("unended")

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from coterie_pipeline.session import quick_session
-from coterie_pipeline.streaming.alerts import Storm, alerts
+from coterie_pipeline.streaming.alerts import Storm, alerts, overlap_alerts
 from tests.pipeline.streaming.scenarios import Scenario, bronze_of
 
 pytestmark = pytest.mark.slow
@@ -90,6 +90,16 @@ def test_a_partition_that_is_given_away_while_it_is_held(found: Alerts) -> None:
     (alert,) = found["hasty"]
     assert alert["kind"] == "possible_overlap"
     assert alert["sentence"].endswith(": hasty: t[1] given to b before a had let go.")
+
+
+def test_two_processes_of_one_static_member_are_told_by_their_ids() -> None:
+    row = {
+        "group": "g", "topic": "t", "partition": 0, "from_ms": BEGINNING_MS, "sure_ms": 0,
+        "cause": "replaced", "began": "replaced", "holder": "i", "next_holder": "i",
+        "member": "i-1", "next_member": "i-2",
+    }  # fmt: skip
+    (alert,) = overlap_alerts([row])
+    assert "t[0] went to i-2, and i-1 may work on" in alert["sentence"]
 
 
 @scenario

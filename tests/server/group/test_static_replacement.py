@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from coterie_protocol.error_codes import ErrorCode
-from coterie_protocol.journal import MemberReplaced
+from coterie_protocol.journal import MemberReplaced, RebalanceStarted
 from coterie_server.group import GroupState
 from coterie_server.group.records import MemberRow
 from tests.server.group.ownership import bring, claims
 from tests.support.group_harness import Client, World, assigned
+from tests.support.warm_groups import ordered, report, reported
 
 FENCED = ErrorCode.FENCED_INSTANCE_ID
 
@@ -332,3 +333,51 @@ def test_restart_when_all_partitions_have_owners_starts_none() -> None:
     world = World()
     static = between_rounds(world, leader=(0, 2, 3), static=(1,))
     assert static.restarted(owned=()).join().error is ErrorCode.NONE
+
+
+# -- its state ---------------------------------------------------------------------------------
+
+
+def kept_by_another(world: World, number: int = 1) -> Client:
+    """The static owner of partition 1, where another member keeps a copy of one partition."""
+    leader, owner, keeper = (
+        world.member(name, static=static, metadata=reported(report({})))
+        for name, static in (("leader", None), ("owner", "i1"), ("keeper", None))
+    )
+    for client in (leader, owner, keeper):
+        client.join()
+    world.sleep(9_000)
+    plan = {leader: ordered((0,)), owner: ordered((1,)), keeper: ordered((2,), (number,))}
+    assert leader.sync(plan).error is ErrorCode.NONE
+    owner.sync()
+    keeper.sync()
+    return owner
+
+
+@pytest.mark.parametrize("lags", [{}, {1: -3}, {0: 5}])
+def test_one_that_has_lost_its_state_is_not_left_cold_beside_a_copy(lags: dict[int, int]) -> None:
+    world = World()
+    owner = kept_by_another(world)
+    assert owner.restarted(metadata=reported(report(lags))).join().is_parked
+    started = world.seen(RebalanceStarted)[-1]
+    assert started.cause == "static_replaced"
+    assert "keep copies of state that it no longer has" in started.detail
+
+
+@pytest.mark.parametrize("lag", [0, 1_234_567])
+def test_one_that_has_its_state_goes_on_in_place(lag: int) -> None:
+    world = World()
+    owner = kept_by_another(world)
+    assert owner.restarted(metadata=reported(report({1: lag}))).join().error is ErrorCode.NONE
+
+
+def test_one_without_state_goes_on_in_place_where_no_other_keeps_a_copy() -> None:
+    world = World()
+    owner = kept_by_another(world, number=0)
+    assert owner.restarted(metadata=reported(report({}))).join().error is ErrorCode.NONE
+
+
+def test_one_that_needs_no_state_any_more_goes_on_in_place() -> None:
+    world = World()
+    owner = kept_by_another(world)
+    assert owner.restarted(metadata=None, topics=("t",)).join().error is ErrorCode.NONE

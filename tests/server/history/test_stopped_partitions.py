@@ -71,6 +71,30 @@ def test_partitions_of_a_dead_member_stand_still_from_its_removal(world: Watched
     assert rebalance.stopped_partition_ms == 2 * (world.now_ms - since_ms)
 
 
+def test_silence_of_a_dead_member_is_a_part_of_its_own(world: WatchedWorld) -> None:
+    first, second = world.pair(protocols=("cooperative-sticky",), session_ms=10_000)
+    first.owned, first.owned_generation = [("t", 0), ("t", 2)], 2
+    world.live(11 * SECOND_MS, first)
+    assert second.id not in world.group().members
+    first.join()
+    world.share(first)
+    assert world.last.cause == "session_expired"
+    assert world.last.silent_partition_ms == 2 * 10 * SECOND_MS
+    # And no later rebalance pays for it again.
+    first.join()
+    world.share(first)
+    assert world.last.silent_partition_ms == 0
+
+
+def test_leaving_costs_no_silence(world: WatchedWorld) -> None:
+    first, second = world.pair()
+    world.live(2 * SECOND_MS, first)
+    second.leave()
+    first.join()
+    world.share(first)
+    assert world.last.silent_partition_ms == 0
+
+
 def away(world: WatchedWorld) -> tuple[Client, Client]:
     """Two static members in the second phase of a rebalance to which the second did not come."""
     attributes = {"rebalance_ms": 5_000, "session_ms": 60_000, "protocols": ("cooperative-sticky",)}

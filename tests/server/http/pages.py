@@ -11,12 +11,15 @@ from aiohttp.test_utils import TestClient
 
 from coterie_server.address import Address
 from coterie_server.group import Group
+from coterie_server.group.step import Step
 from coterie_server.http import (
     NodeView,
 )
+from coterie_server.journal import JournalWriter
 from coterie_server.net import Listener
 from coterie_server.net.stats import NetStats
 from coterie_server.serving import Cluster, GroupShard, NodeNote
+from coterie_server.serving.group_listeners import GroupListeners
 from coterie_server.serving.node import Node as ServingNode
 from tests.support.watched_world import WatchedWorld
 
@@ -39,7 +42,7 @@ class Node:
         self.world = world
         self.topics = world.topics
         self.trouble = ""
-        self.watched: dict[str, Callable[[], None]] = {}
+        self.listeners = GroupListeners()
         self.cluster = Cluster("node-1")
         #: What fails when the node is asked for a group or a rebalance.
         self.fault: Exception | None = None
@@ -82,15 +85,19 @@ class Node:
         phases = (deadlines.at((kind, group.id, "")) for kind in ("join", "sync"))
         return next((at for at in phases if at is not None), None)
 
+    def date_ms(self) -> int:
+        """The date is the running time."""
+        return self.world.now_ms
+
     def date_of(self, now_ms: int) -> int:
         """The date is the running time."""
         return now_ms
 
-    async def force_rebalance(self, group_id: str) -> None:
-        """Start a rebalance."""
+    async def operate(self, _group_id: str, operation: Callable[[Step], None]) -> None:
+        """Do what an operator asks for."""
         if self.fault is not None:
             raise self.fault
-        self.world.force_rebalance(group_id)
+        self.world.operate(operation)
 
 
 class _Listener:
@@ -101,9 +108,9 @@ class _Listener:
         return NetStats(0, 0, 0, 0, 0, 0, {}, {})
 
 
-def view_of(node: Node | None) -> NodeView:
+def view_of(node: Node | None, journal: JournalWriter | None = None) -> NodeView:
     """What the pages see of a node; without one, it is not ready."""
-    view = NodeView(cast(Listener, _Listener()), None)
+    view = NodeView(cast(Listener, _Listener()), journal)
     if node is not None:
         view.open(cast(ServingNode, node))
     return view

@@ -145,7 +145,9 @@ async def test_probes_may_use_any_name(browser: Browser, path: str) -> None:
 # -- errors ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", ["/", "/v1", "/v1/groups/g/x", "/healthz/", "/favicon.ico"])
+@pytest.mark.parametrize(
+    "path", ["/v1", "/console", "/console/x.js", "/v1/groups/g/x", "/healthz/", "/favicon.ico"]
+)
 async def test_unknown_path_is_not_found(browser: Browser, path: str) -> None:
     assert await refusal(await browser.get(path), 404) == "not_found"
 

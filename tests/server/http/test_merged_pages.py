@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie_server.http.groups import merged_pages
+from coterie_server.http.groups import PageQuery, merged_pages
 
 
 def page_of(names: list[str], limit: int, after: str | None) -> bytes:
@@ -30,7 +30,7 @@ def test_pages_of_several_nodes_have_each_group_once(
     after: str | None = None
     while True:
         pages = [page_of(names, max(limit - shorter, 1), after) for names in nodes]
-        page = json.loads(merged_pages(pages, limit))
+        page = json.loads(merged_pages(pages, PageQuery(limit)))
         assert len(page["groups"]) <= limit
         found += [row["group"] for row in page["groups"]]
         after = page["next"]

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from aiohttp import ClientResponse
 from aiohttp.test_utils import TestClient, TestServer
 
 from coterie_protocol.member_data import MemberData, join_member_data
 from coterie_protocol.partitioner import partition_of_key
 from coterie_server.backfill import Backfill
 from coterie_server.http import NodeView, create_app, owner_watch, owners
+from tests.server.http.event_stream import Event, Stream
 from tests.server.http.pages import Browser, Node, read, refusal
 from tests.support.watched_world import WatchedWorld
 
@@ -125,42 +123,6 @@ async def test_members_are_shown_with_what_they_tell(browser: Browser, world: Wa
 # -- watching --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Event:
-    """A server-sent event."""
-
-    kind: str
-    id: str
-    data: dict[str, Any]
-
-    @property
-    def owners(self) -> dict[int, str]:
-        """The states of partitions."""
-        return {row["partition"]: row["state"] for row in self.data["owners"]}
-
-
-class Stream:
-    """Reads events, or comments."""
-
-    def __init__(self, answer: ClientResponse) -> None:
-        self.answer = answer
-
-    async def block(self) -> dict[str, str]:
-        """The lines of the next event by field; of a comment, what it says."""
-        fields: dict[str, str] = {}
-        async with asyncio.timeout(10):
-            while line := (await self.answer.content.readline()).decode().rstrip("\n"):
-                name, _, value = line.partition(": ")
-                fields[name or ":"] = value
-        return fields
-
-    async def next(self) -> Event:
-        """The next event, whatever comments come before it."""
-        while ":" in (fields := await self.block()):
-            pass
-        return Event(fields.get("event", ""), fields.get("id", ""), json.loads(fields["data"]))
-
-
 @asynccontextmanager
 async def watching(browser: Browser, last: str = "") -> AsyncIterator[Stream]:
     headers = {"Last-Event-ID": last} if last else {}
@@ -172,7 +134,7 @@ async def watching(browser: Browser, last: str = "") -> AsyncIterator[Stream]:
 
 def touch(node: Node) -> None:
     """What a shard does after each request that moves partitions."""
-    node.watched["g"]()
+    node.listeners.tell("g")
 
 
 async def test_watch_begins_with_all_owners(browser: Browser, world: WatchedWorld) -> None:
@@ -275,7 +237,7 @@ async def test_number_that_was_not_reached_is_not_gone_on_from(
 async def test_watcher_is_kept_informed_that_nothing_happens(
     browser: Browser, world: WatchedWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(owners, "_ALIVE_S", 0.01)
+    monkeypatch.setattr(owners, "ALIVE_S", 0.01)
     world.pair()
     async with watching(browser) as stream:
         await stream.next()
@@ -291,7 +253,7 @@ async def hear(stream: Stream) -> None:
 async def test_node_in_trouble_does_not_seem_alive(
     browser: Browser, world: WatchedWorld, node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(owners, "_ALIVE_S", 0.01)
+    monkeypatch.setattr(owners, "ALIVE_S", 0.01)
     world.pair()
     async with watching(browser) as stream:
         await stream.next()
@@ -316,7 +278,7 @@ async def test_deleted_group_ends_the_watch(
         assert event.kind == "end"
         assert "no group 'g'" in event.data["message"]
         assert await stream.answer.content.read() == b""
-    assert node.watched == {}
+    assert not node.listeners
 
 
 async def test_too_many_watchers_are_refused(view: NodeView, world: WatchedWorld) -> None:
@@ -380,9 +342,9 @@ async def test_watcher_that_reads_slowly_gets_the_whole_again(
     for _ in range(3):
         world.group().ledger.told ^= {first.id}
         touch(node)
-        await asyncio.wait_for(watch.changed(watch.number, 10), 10)
-    assert watch.number == 3
-    assert watch.after(0) is None
-    assert len(watch.after(2) or ()) == 1
+        await asyncio.wait_for(watch.changes.changed(watch.changes.number, 10), 10)
+    assert watch.changes.number == 3
+    assert watch.changes.after(0) is None
+    assert len(watch.changes.after(2) or ()) == 1
     watch.stop("over")
-    assert node.watched == {}
+    assert not node.listeners

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import Any, cast
 
 import pytest
@@ -22,7 +23,7 @@ from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import Event, GroupRecovered, RebalanceStarted
 from coterie_server.address import Address
 from coterie_server.config.assembly import RandomIds
-from coterie_server.group import Config, GroupCoordinator, Refusal
+from coterie_server.group import Config, GroupCoordinator, Refusal, operations
 from coterie_server.log import configure
 from coterie_server.serving import GroupShard, NodeContext
 from coterie_server.serving import shard as shard_module
@@ -292,7 +293,7 @@ async def test_after_closing_clients_are_sent_to_look_elsewhere(harness: Harness
 
 async def test_a_refused_rebalance_changes_nothing(harness: Harness) -> None:
     with pytest.raises(Refusal) as caught:
-        await harness.shard.force_rebalance("nobody")
+        await harness.shard.operate(partial(operations.force_rebalance, group_id="nobody"))
     assert caught.value.name == "group_not_found"
     assert harness.shard.core is not None
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from coterie_server.storage.abc import StoreError
-from coterie_server.storage.urls import without_password
+from coterie_server.storage.urls import hosts_of, take_place, without_password
 
 __all__ = ["Address", "quoted"]
 
@@ -16,7 +15,6 @@ SCHEMA: Final = "coterie"
 #: How long a call waits for a connection: enough for a server or pooler to restart.
 CONNECT_S: Final = 5.0
 
-_HOST: Final = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(?::(\d+))?")
 #: PostgreSQL cuts longer names short.
 _NAME_BYTES_MAX: Final = 63
 
@@ -40,14 +38,19 @@ class Address:
     def parse(cls, url: str) -> Address:
         """Take a URL apart; raises `StoreError`."""
         shown = without_password(url)
+        place, rest = take_place(url)
         try:
-            parts = urlsplit(url)
+            parts = urlsplit(rest)
             options = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=True))
         except ValueError:
             if url.endswith("?") or "?" not in url:
                 raise StoreError(f"{shown} is not a URL of PostgreSQL") from None
             raise StoreError(f"{shown}: expected parameters like ?schema=coterie") from None
-        login, at, hosts = parts.netloc.rpartition("@")
+        try:
+            hosts = hosts_of(place)
+        except ValueError as error:
+            raise StoreError(f"{shown}: {error}") from None
+        login, at, _ = place.rpartition("@")
         user, _, password = login.partition(":")
         schema = options.pop("schema", SCHEMA)
         if not 0 < len(schema.encode()) <= _NAME_BYTES_MAX or "\0" in schema:
@@ -55,7 +58,7 @@ class Address:
         connect_s = _seconds(shown, options.pop("connect_timeout", str(CONNECT_S)))
         secret = options.pop("password", None) or unquote(password) or None
         dsn = urlunsplit(("postgresql", user + at, parts.path, urlencode(options), ""))
-        return cls(shown, schema, connect_s, _hosts(shown, hosts), dsn, secret)
+        return cls(shown, schema, connect_s, hosts, dsn, secret)
 
 
 def _seconds(shown: str, text: str) -> float:
@@ -68,17 +71,6 @@ def _seconds(shown: str, text: str) -> float:
             f"{shown}: connect_timeout must be a positive number of seconds, got {text!r}"
         )
     return seconds
-
-
-def _hosts(shown: str, netloc: str) -> tuple[tuple[str, int | None], ...]:
-    hosts = []
-    for each in netloc.split(",") if netloc else ():
-        found = _HOST.fullmatch(each)
-        if found is None:
-            raise StoreError(f"{shown}: {each!r} is not HOST or HOST:PORT")
-        host, port = found.groups()
-        hosts.append((unquote(host.strip("[]")), int(port) if port else None))
-    return tuple(hosts)
 
 
 def quoted(name: str) -> str:

@@ -21,6 +21,21 @@ def test_parts_of_a_url() -> None:
     assert (address.schema, address.connect_s) == ("ours", 2.5)
 
 
+@pytest.mark.parametrize(
+    ("place", "hosts"),
+    [
+        ("a,b", (("a", None), ("b", None))),
+        ("ann@[::1],b:6432", (("::1", None), ("b", 6432))),
+        ("[::1]:1,[fe80::1]:2", (("::1", 1), ("fe80::1", 2))),
+        ("ann:s%2F@%2Frun%2Fpg", (("/run/pg", None),)),
+        ("", ()),
+    ],
+)
+def test_several_hosts_of_any_kind(place: str, hosts: tuple[tuple[str, int | None], ...]) -> None:
+    for rest in ("", "/x", "?schema=ours", "/x?schema=ours"):
+        assert Address.parse(f"postgresql://{place}{rest}").hosts == hosts
+
+
 def test_what_the_environment_says_is_left_to_it() -> None:
     address = Address.parse("postgresql://")
     assert (address.hosts, address.dsn, address.password) == ((), "postgresql:", None)
@@ -70,7 +85,7 @@ def test_other_texts_stay_as_they_are(text: str) -> None:
         ("postgresql://db/x?connect_timeout=nan", "connect_timeout must be a positive number"),
         ("postgresql://db:port/x", "'db:port' is not HOST or HOST:PORT"),
         ("postgresql://db/x?schema", "expected parameters like ?schema=coterie"),
-        ("postgresql://[::1/x", "is not a URL of PostgreSQL"),
+        ("postgresql://[::1/x", "'[::1' is not HOST or HOST:PORT"),
     ],
 )
 def test_unusable_url_is_refused(url: str, said: str) -> None:

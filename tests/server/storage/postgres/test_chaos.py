@@ -100,6 +100,9 @@ async def live(stores: list[PostgresStore], trouble: Break, seconds: float) -> W
     ]
     async with asyncio.timeout(seconds + 60):
         await trouble(random.Random(random.getrandbits(32)))
+        # On a busy machine they may need longer to get into each other's way.
+        while not (witness.fenced and any(witness.acknowledged.values())):
+            await asyncio.sleep(0.1)
     for task in nodes:
         task.cancel()
     async with asyncio.timeout(60):

@@ -1,0 +1,254 @@
+"""Reading journals once, from beginning to end, and noting where each group's lines are.
+
+Nearly all lines of a journal are commits, which are recognized by their text and only counted; all
+others are judged by the code that judges lines everywhere.  Of each, a few numbers are held: thirty
+bytes.  A compressed file can't be read from the middle, so its lines are copied to a temporary one.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import weakref
+from array import array
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from pathlib import Path
+from typing import IO, Any, Final
+
+from coterie_protocol.journal import JournalError, OffsetsCommitted, read_values
+from coterie_server.archive.files import DAMAGED, ArchiveError, is_packed, lines_of, opened
+
+__all__ = ["NodeLines", "Scan", "Unread", "scan"]
+
+# Commits as Coterie writes them; those of another form are judged like other lines.
+_NAME: Final = rb'"[^"\\\x00-\x1f]*+"'
+_DATE: Final = rb"(?:0|[1-9][0-9]{0,11}|[1-3][0-9]{12})"
+_COUNT: Final = rb"(?:0|[1-9][0-9]{0,8})"
+_OFFSET: Final = rb"(?:0|[1-9][0-9]{0,17})"
+_OFFSETS: Final = rb'"%s":%s' % (_COUNT, _OFFSET)
+_TOPIC: Final = rb"%s:\{(?:%s(?:,%s)*)?\}" % (_NAME, _OFFSETS, _OFFSETS)
+_COMMIT: Final = re.compile(
+    rb'\{"v":1,"ts":(%s),"node":(%s),"seq":(%s),"group":(%s),"kind":"offsets_committed",'
+    rb'"member":%s,"generation":-?%s,"offsets":\{(?:%s(?:,%s)*)?\}\}\n'
+    % (_DATE, _NAME, _OFFSET, _NAME, _NAME, _COUNT, _TOPIC, _TOPIC)
+)
+
+#: How many unreadable lines are named, and how much of each is shown.
+_UNREAD_MAX: Final = 100
+_EXCERPT: Final = 120
+#: How many places are noted where lines are missing.
+_MISSING_MAX: Final = 10_000
+#: After how many lines progress is told.
+_TELL_LINES: Final = 20_000
+#: Fewer bits would do for all but a few; whole bytes are what arrays have.
+_FILES_MAX: Final = 65_535
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A line that can't be read."""
+
+    path: str
+    #: Counted from 1.
+    number: int
+    why: str
+    excerpt: str
+
+    def __str__(self) -> str:
+        return f"{self.path}, line {self.number}: {self.why}"
+
+
+@dataclass(slots=True)
+class NodeLines:
+    """What is there of one node's journal."""
+
+    first_ms: int
+    last_ms: int
+    last_seq: int
+    lines: int = 0
+
+
+@dataclass(slots=True, weakref_slot=True)
+class Scan:
+    """What was found, and where."""
+
+    files: list[Path] = field(default_factory=list)
+    #: The lines of compressed files; it has the last number of all files.
+    copied: IO[bytes] | None = None
+    names: list[str] = field(default_factory=list)
+    #: The numbers of groups by name.
+    numbers: dict[str, int] = field(default_factory=dict)
+    #: By number of the group: the date of its last line of any kind.
+    last_ms: array[int] = field(default_factory=lambda: array("q"))
+    #: Of each line about a group but commits: its group, file, place in it, date, and whether it
+    #: starts a rebalance.
+    groups: array[int] = field(default_factory=lambda: array("I"))
+    places: array[int] = field(default_factory=lambda: array("q"))
+    in_files: array[int] = field(default_factory=lambda: array("H"))
+    dates: array[int] = field(default_factory=lambda: array("q"))
+    starts: bytearray = field(default_factory=bytearray)
+    #: The lines of group after group, and where those of each begin.
+    by_group: array[int] = field(default_factory=lambda: array("I"))
+    begins: array[int] = field(default_factory=lambda: array("I"))
+    nodes: dict[str, NodeLines] = field(default_factory=dict)
+    deleted_ms: dict[str, list[int]] = field(default_factory=dict)
+    #: Where numbers are missing: between which dates.
+    missing: list[tuple[int, int]] = field(default_factory=list)
+    lines: int = 0
+    commits: int = 0
+    unread: int = 0
+    torn: int = 0
+    #: The first of them.
+    examples: list[Unread] = field(default_factory=list)
+
+    def number_of(self, group: str) -> int:
+        """The number of a group, a new one for one that was not seen before."""
+        number = self.numbers.get(group)
+        if number is None:
+            number = self.numbers[group] = len(self.names)
+            self.names.append(group)
+            self.last_ms.append(0)
+        return number
+
+    def lines_of_group(self, group: str) -> Sequence[int]:
+        """The numbers of a group's lines; none if there is no such group."""
+        number = self.numbers.get(group)
+        return (
+            () if number is None else self.by_group[self.begins[number] : self.begins[number + 1]]
+        )
+
+    def finish(self) -> None:
+        """Sort the lines by group."""
+        counts = [0] * (len(self.names) + 1)
+        for group in self.groups:
+            counts[group + 1] += 1
+        self.begins = array("I", accumulate(counts))
+        self.by_group = array("I", bytes(4 * len(self.groups)))
+        place = self.begins[:]
+        for number, group in enumerate(self.groups):
+            self.by_group[place[group]] = number
+            place[group] += 1
+
+
+def scan(files: Sequence[Path], progress: Callable[[int], None] = lambda _: None) -> Scan:
+    """Read files; `progress` is told the number of lines now and then.
+
+    May raise `ArchiveError`.
+    """
+    if len(files) >= _FILES_MAX:
+        raise ArchiveError(f"These are {len(files):,} files; give at most {_FILES_MAX - 1:,}.")
+    return _Scanner(Scan(list(files)), progress).scan()
+
+
+class _Scanner:
+    """Reads file after file."""
+
+    def __init__(self, found: Scan, progress: Callable[[int], None]) -> None:
+        self._found = found
+        self._progress = progress
+        #: The numbers of groups by their names as they stand in lines.
+        self._quoted: dict[bytes, int] = {}
+        self._copied_bytes = 0
+
+    def scan(self) -> Scan:
+        for number, path in enumerate(self._found.files):
+            try:
+                with opened(path) as file:
+                    self._read(file, number, str(path))
+            except OSError as error:
+                raise ArchiveError(f"{path} can't be read: {error.strerror or error}.") from error
+        self._found.finish()
+        return self._found
+
+    def _read(self, file: IO[bytes], number: int, path: str) -> None:
+        offset, line_number = 0, 0
+        copies = is_packed(self._found.files[number])
+        lines = lines_of(file)
+        while True:
+            try:
+                line = next(lines, None)
+            except DAMAGED as error:
+                self._refuse(path, line_number + 1, f"the rest can't be unpacked: {error}", b"")
+                return
+            if line is None:
+                return
+            line_number += 1
+            self._take(line, number, offset, copies=copies, where=(path, line_number))
+            offset += len(line)
+            if line_number % _TELL_LINES == 0:
+                self._progress(self._found.lines)
+
+    def _take(
+        self, line: bytes, number: int, offset: int, *, copies: bool, where: tuple[str, int]
+    ) -> None:
+        commit = _COMMIT.fullmatch(line)
+        if commit is not None and line.isascii():
+            self._take_commit(commit)
+        elif not line.endswith(b"\n"):
+            self._found.torn += 1
+            self._refuse(*where, "it does not end: its node was killed, or is still writing", line)
+        elif not line.isspace():
+            try:
+                values = read_values(line)
+            except JournalError as error:
+                self._found.unread += 1
+                self._refuse(*where, str(error), line)
+                return
+            self._take_values(values, line, number, offset, copies=copies)
+
+    def _take_commit(self, commit: re.Match[bytes]) -> None:
+        ts, node, seq, quoted = commit.groups()
+        group = self._quoted.get(quoted)
+        if group is None:
+            group = self._quoted[quoted] = self._found.number_of(quoted[1:-1].decode())
+        self._count(node[1:-1].decode(), int(seq), int(ts), group)
+        self._found.commits += 1
+
+    def _take_values(
+        self, values: dict[str, Any], line: bytes, number: int, offset: int, *, copies: bool
+    ) -> None:
+        found, kind, ts = self._found, values["kind"], values["ts"]
+        name = values["group"]
+        group = found.number_of(name) if name else None
+        self._count(values["node"], values["seq"], ts, group)
+        if kind == "topic_changed" and values["change"] == "deleted":
+            found.deleted_ms.setdefault(values["topic"], []).append(ts)
+        if group is None or kind == OffsetsCommitted.kind:
+            return
+        if copies:
+            number, offset = len(found.files), self._copy(line)
+        found.groups.append(group)
+        found.in_files.append(number)
+        found.places.append(offset)
+        found.dates.append(ts)
+        found.starts.append(kind == "rebalance_started")
+
+    def _copy(self, line: bytes) -> int:
+        found = self._found
+        if found.copied is None:
+            found.copied = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as the scan
+            weakref.finalize(found, found.copied.close)
+        found.copied.write(line)
+        place, self._copied_bytes = self._copied_bytes, self._copied_bytes + len(line)
+        return place
+
+    def _count(self, node: str, seq: int, ts: int, group: int | None) -> None:
+        found = self._found
+        found.lines += 1
+        if group is not None and found.last_ms[group] < ts:
+            found.last_ms[group] = ts
+        known = found.nodes.get(node)
+        if known is None:
+            known = found.nodes[node] = NodeLines(ts, ts, seq - 1)
+        if seq > known.last_seq + 1 and len(found.missing) < _MISSING_MAX:
+            found.missing.append((known.last_ms, ts))
+        known.last_seq = max(known.last_seq, seq)
+        known.last_ms = max(known.last_ms, ts)
+        known.lines += 1
+
+    def _refuse(self, path: str, number: int, why: str, line: bytes) -> None:
+        if len(self._found.examples) < _UNREAD_MAX:
+            excerpt = line[: 4 * _EXCERPT].decode(errors="replace").rstrip("\n")[:_EXCERPT]
+            self._found.examples.append(Unread(path, number, why, excerpt))

@@ -1,0 +1,188 @@
+// Numbers, times and names as people read them. Nothing here touches the page, so that it runs in
+// tests without a browser.
+
+const NUMBERS = new Intl.NumberFormat("en");
+const MINUTE_S = 60;
+const HOUR_S = 3600;
+const DAY_S = 86_400;
+
+/** `12,345`; an em dash where there is no number. */
+export function count(value) {
+  return value === null || value === undefined ? "—" : NUMBERS.format(value);
+}
+
+/** `1 member`, `2 members`. */
+export function counted(value, noun, plural = `${noun}s`) {
+  return `${count(value)} ${value === 1 ? noun : plural}`;
+}
+
+/** A span of time: `25 ms`, `3.1 s`, `4 min 5 s`, `3 h 20 min`, `5 d 4 h`. */
+export function duration(ms) {
+  if (ms === null || ms === undefined) {
+    return "—";
+  }
+  const whole = Math.max(0, ms);
+  if (whole < 1000) {
+    return `${Math.round(whole)} ms`;
+  }
+  const s = whole / 1000;
+  if (s < 9.95) {
+    return `${s.toFixed(1)} s`;
+  }
+  return longDuration(Math.round(s));
+}
+
+function longDuration(s) {
+  if (s < MINUTE_S) {
+    return `${s} s`;
+  }
+  if (s < HOUR_S) {
+    return two(Math.floor(s / MINUTE_S), "min", s % MINUTE_S, "s");
+  }
+  if (s < DAY_S) {
+    return two(Math.floor(s / HOUR_S), "h", Math.floor((s % HOUR_S) / MINUTE_S), "min");
+  }
+  return two(Math.floor(s / DAY_S), "d", Math.floor((s % DAY_S) / HOUR_S), "h");
+}
+
+function two(large, largeUnit, small, smallUnit) {
+  return small ? `${large} ${largeUnit} ${small} ${smallUnit}` : `${large} ${largeUnit}`;
+}
+
+/** How long ago something was, in whole units so that it seldom changes: `now`, `12 s ago`. */
+export function ago(thenMs, nowMs) {
+  if (thenMs === null || thenMs === undefined) {
+    return "—";
+  }
+  const s = Math.floor((nowMs - thenMs) / 1000);
+  if (s < 1) {
+    return "now";
+  }
+  if (s < MINUTE_S) {
+    return `${s} s ago`;
+  }
+  if (s < HOUR_S) {
+    return `${Math.floor(s / MINUTE_S)} min ago`;
+  }
+  return s < DAY_S ? `${Math.floor(s / HOUR_S)} h ago` : `${Math.floor(s / DAY_S)} d ago`;
+}
+
+function padded(value, length = 2) {
+  return String(value).padStart(length, "0");
+}
+
+/** The time of day, `14:03:05`. */
+export function timeOfDay(ms) {
+  if (ms === null || ms === undefined) {
+    return "—";
+  }
+  const date = new Date(ms);
+  return [date.getHours(), date.getMinutes(), date.getSeconds()].map((each) => padded(each)).join(":");
+}
+
+/** Date and time, `2026-03-01 14:03:05`. */
+export function dateAndTime(ms) {
+  if (ms === null || ms === undefined) {
+    return "—";
+  }
+  const date = new Date(ms);
+  const day = [date.getFullYear(), padded(date.getMonth() + 1), padded(date.getDate())].join("-");
+  return `${day} ${timeOfDay(ms)}`;
+}
+
+/** Partition numbers as ranges: `0-4, 7`. */
+export function ranges(numbers, separator = ", ") {
+  const sorted = [...numbers].sort((a, b) => a - b);
+  const found = [];
+  for (const number of sorted) {
+    const last = found.at(-1);
+    if (last && number <= last[1] + 1) {
+      last[1] = Math.max(last[1], number);
+    } else {
+      found.push([number, number]);
+    }
+  }
+  return found.map(([from, upto]) => (from === upto ? `${from}` : `${from}-${upto}`)).join(separator);
+}
+
+/** The numbers in a text such as `0-4,7`. */
+export function numbersOf(text) {
+  const found = [];
+  for (const part of text.split(",").map((each) => each.trim()).filter((each) => each)) {
+    const [from, upto = from] = part.split("-").map(Number);
+    for (let number = from; number <= upto; number += 1) {
+      found.push(number);
+    }
+  }
+  return found;
+}
+
+/** A cost in partition-seconds: `0.25 partition-s`, `1,204 partition-s`. */
+export function cost(seconds) {
+  if (seconds === null || seconds === undefined) {
+    return "—";
+  }
+  const digits = seconds === 0 || seconds >= 100 ? 0 : seconds >= 1 ? 1 : 2;
+  const value = NUMBERS.format(Number(seconds.toFixed(digits)));
+  return `${value} partition-s`;
+}
+
+/** A speed: `0.5/s`, `1,204/s`. */
+export function speed(perSecond) {
+  if (perSecond === null || perSecond === undefined || !Number.isFinite(perSecond)) {
+    return "—";
+  }
+  const rounded = Math.abs(perSecond) < 10 ? Math.round(perSecond * 10) / 10 : Math.round(perSecond);
+  return `${NUMBERS.format(rounded)}/s`;
+}
+
+// Control characters, marks that turn text around, and others that are not seen at all.
+const UNSEEN = /[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Zl}\p{Zp}]/gu;
+
+/**
+ * A name as it can be told apart from others: what can't be seen is spelled out, as `\u{202e}`,
+ * and spaces at either end are marked.
+ */
+export function visible(name) {
+  const seen = String(name).replace(UNSEEN, (each) => `\\u{${each.codePointAt(0).toString(16)}}`);
+  return seen.replace(/^ +| +$/g, (spaces) => "␣".repeat(spaces.length)) || "(empty)";
+}
+
+/** A name with its middle left out if it is long; its end often is what tells it from others. */
+export function shortened(name, most = 48) {
+  const characters = [...visible(name)];
+  if (characters.length <= most) {
+    return characters.join("");
+  }
+  const end = Math.floor((most - 1) / 3);
+  return `${characters.slice(0, most - 1 - end).join("")}…${characters.slice(-end).join("")}`;
+}
+
+/** What a member is called by itself: the instance id of a static one, the member id of another. */
+export function memberName(member) {
+  return member.instance ?? member.member;
+}
+
+/**
+ * What the members of a group are called, by their ids. Ids of dynamic members mostly are the name of
+ * the client and something random; where the name alone tells members apart, it is enough.
+ */
+export function memberNames(members) {
+  const clients = new Map();
+  for (const { client_id: client, instance } of members) {
+    clients.set(instance ?? client, (clients.get(instance ?? client) ?? 0) + 1);
+  }
+  return new Map(members.map((each) => [each.member, nameAmong(each, clients)]));
+}
+
+const TAIL = 4;
+
+function nameAmong({ member, instance, client_id: client }, clients) {
+  if (instance !== null) {
+    return instance;
+  }
+  if (!client || !member.startsWith(`${client}-`)) {
+    return member;
+  }
+  return clients.get(client) === 1 ? client : `${client} …${member.slice(-TAIL)}`;
+}

@@ -1,0 +1,93 @@
+// The last rebalances of a group: when, why, how long, and what they cost.
+
+import { element, mark, reconcile, setText } from "./lib/dom.js";
+import { count, dateAndTime, duration, timeOfDay, visible } from "./lib/format.js";
+import { costOf, outcomeName } from "./states.js";
+
+const SHOWN_FIRST = 8;
+
+export function mountRebalances(state) {
+  const body = element("tbody");
+  const note = element("p", { class: "hint" });
+  const more = element("button", { type: "button", class: "more" }, "Show all");
+  const names = ["When", "Why", "Took", "Moved", "Cost"];
+  const head = names.map((name, at) => element("th", { scope: "col", class: at >= 2 ? "number" : null }, name));
+  const table = element(
+    "table",
+    { class: "rebalances", "aria-label": "Last rebalances" },
+    element("thead", {}, element("tr", {}, head)),
+    body,
+  );
+  const root = element(
+    "section",
+    { class: "panel", "aria-labelledby": "rebalances-title" },
+    element("h2", { id: "rebalances-title" }, "Last rebalances"),
+    table,
+    more,
+    note,
+  );
+  let most = SHOWN_FIRST;
+  more.addEventListener("click", () => {
+    most = Infinity;
+    state.redraw();
+  });
+  return {
+    root,
+    draw() {
+      const { rebalances, history } = state.group;
+      mark(more, "hidden", rebalances.length <= most);
+      reconcile(body, rebalances.slice(0, most), (each) => `${each.started_ms} ${each.generation}`, makeRow, updateRow);
+      mark(table, "hidden", rebalances.length === 0);
+      const since = history.since_ms === null ? "" : ` They are known from ${dateAndTime(history.since_ms)} on.`;
+      setText(note, rebalances.length === 0 ? `None is known. ${history.message}` : `${history.message}${since}`);
+    },
+  };
+}
+
+function makeRow() {
+  const parts = {
+    when: element("th", { scope: "row" }),
+    because: element("span", {}),
+    detail: element("span", { class: "under", dir: "auto" }),
+    took: element("td", { class: "number", "data-name": "took" }),
+    moved: element("td", { class: "number", "data-name": "moved" }),
+    cost: element("td", { class: "number", "data-name": "cost" }),
+  };
+  const row = element(
+    "tr",
+    {},
+    parts.when,
+    element("td", {}, parts.because, parts.detail),
+    parts.took,
+    parts.moved,
+    parts.cost,
+  );
+  row.parts = parts;
+  return row;
+}
+
+function updateRow(row, rebalance) {
+  const { parts } = row;
+  setText(parts.when, timeOfDay(rebalance.started_ms));
+  mark(parts.when, "title", dateAndTime(rebalance.started_ms));
+  setText(parts.because, rebalance.because);
+  setText(parts.detail, detailOf(rebalance));
+  setText(parts.took, duration(rebalance.total_ms));
+  setText(parts.moved, count(rebalance.moved));
+  setText(parts.cost, costOf(rebalance));
+}
+
+function detailOf(rebalance) {
+  const parts = [];
+  if (rebalance.detail) {
+    parts.push(visible(rebalance.detail));
+  }
+  const late = rebalance.late[0];
+  if (late && late.after_ms >= 500) {
+    parts.push(`waited ${duration(late.after_ms)} for ${visible(late.instance ?? late.member)}`);
+  }
+  if (rebalance.outcome !== "completed") {
+    parts.push(outcomeName(rebalance.outcome));
+  }
+  return parts.join(" · ");
+}

@@ -1,0 +1,53 @@
+"""Questions about groups that other nodes have."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING, final
+
+from aiohttp import web
+
+from coterie_server.http.answers import error, not_ready
+from coterie_server.http.others import ASKED_BY, NodeSilentError, OtherNodes
+
+if TYPE_CHECKING:
+    from coterie_server.http.node_view import NodeView
+    from coterie_server.serving import NodeNote
+
+__all__ = ["Elsewhere"]
+
+
+@final
+class Elsewhere:
+    """Has the node answer that has a group."""
+
+    def __init__(self, node: NodeView, others: OtherNodes) -> None:
+        self._node = node
+        self.others = others
+
+    def asked(self, request: web.Request, *, siblings: bool = False) -> list[NodeNote]:
+        """The other nodes, or other workers, that are to be asked as well."""
+        if ASKED_BY in request.headers:
+            return []
+        among = self.others.siblings
+        return [each for each in self._node.others() if not siblings or each.node_id in among]
+
+    async def answer(self, request: web.Request, group_id: str) -> web.Response | None:
+        """The answer about a group that another node has; None if it is to be found here."""
+        owner = self._node.elsewhere(group_id)
+        if owner is None:
+            reason = self._node.not_shown(group_id)
+            return None if reason is None else not_ready(reason)
+        if ASKED_BY in request.headers:  # by a node that knows less
+            return not_ready(f"Node {owner.node_id} has the group {group_id!r} now; ask again.")
+        try:
+            answer = await self.others.ask(owner, request, self._node.node_id)
+        except NodeSilentError as silent:
+            return error(HTTPStatus.SERVICE_UNAVAILABLE, "not_available", str(silent))
+        return web.Response(
+            status=answer.status, body=answer.body, headers={"Content-Type": answer.content_type}
+        )
+
+    def streamed_by(self, request: web.Request, group_id: str) -> NodeNote | None:
+        """The node whose stream about a group is to be passed on; None if there is none."""
+        return None if ASKED_BY in request.headers else self._node.elsewhere(group_id)

@@ -1,0 +1,224 @@
+"""Lists of groups over HTTP: pages, all of them at once, and a watch of the lines that change."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import AsyncExitStack
+from http import HTTPStatus
+from typing import TYPE_CHECKING, final
+
+import aiohttp
+from aiohttp import web
+
+from coterie_server.group import Refusal
+from coterie_server.http.answers import error, json_body, not_ready, refused
+from coterie_server.http.groups import (
+    KnownGroups,
+    PageQuery,
+    QueryError,
+    lines_of_groups,
+    merged_pages,
+    page_of_groups,
+)
+from coterie_server.http.list_watch import ListWatches
+from coterie_server.http.others import Answer, NodeSilentError
+from coterie_server.http.streams import ALIVE_S, Streams, event
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from coterie_server.http.elsewhere import Elsewhere
+    from coterie_server.http.list_watch import ListWatch
+    from coterie_server.http.node_view import NodeView
+    from coterie_server.serving import NodeNote
+
+__all__ = ["GroupLists"]
+
+
+@final
+class GroupLists:
+    """Lists the groups of all nodes."""
+
+    def __init__(
+        self,
+        node: NodeView,
+        elsewhere: Elsewhere,
+        streams: Streams,
+        groups: KnownGroups,
+        one_at_a_time: asyncio.Lock,
+    ) -> None:
+        self._node = node
+        self._elsewhere = elsewhere
+        self._streams = streams
+        self._groups = groups
+        self._one_at_a_time = one_at_a_time
+        self._watches = ListWatches(node, groups)
+
+    async def close(self, _app: web.Application) -> None:
+        """End all watches, so that their clients turn to other nodes."""
+        self._watches.close()
+
+    async def groups(self, request: web.Request) -> web.StreamResponse:
+        """List a page of the groups."""
+        if not self._node.is_open:
+            return not_ready(self._node.not_ready() or "")
+        try:
+            query = PageQuery.read(request.query)
+        except QueryError as problem:
+            return error(HTTPStatus.BAD_REQUEST, "bad_request", str(problem))
+        others = self._elsewhere.asked(request)
+        try:
+            if query.is_lines:
+                return await self._list_all(request, query, others)
+            async with self._one_at_a_time:
+                page = await page_of_groups(self._node.group_names(), self._groups, query)
+            if others:
+                page = await self._with_others(request, query, page, others)
+            return json_body(page)
+        except NodeSilentError as silent:  # a list that lacks some would look like a whole one
+            return not_ready(str(silent))
+
+    async def _with_others(
+        self, request: web.Request, query: PageQuery, own: bytes, others: Sequence[NodeNote]
+    ) -> bytes:
+        pages = [own]
+        asked = self._elsewhere.others
+        answers = await asked.ask_all(others, request, self._node.node_id)
+        for node_id, answer in answers.items():
+            if not isinstance(answer, Answer):
+                raise answer
+            if answer.status != HTTPStatus.OK:
+                raise NodeSilentError(f"Node {node_id} answers {answer.status}.")
+            pages.append(answer.body)
+        return merged_pages(pages, query)
+
+    async def _list_all(
+        self, request: web.Request, query: PageQuery, others: Sequence[NodeNote]
+    ) -> web.StreamResponse:
+        """List all groups, as fast as the client reads."""
+        async with AsyncExitStack() as stack:
+            lists: list[aiohttp.ClientResponse] = []
+            for node in others:
+                opened = await self._elsewhere.others.open(node, request, self._node.node_id)
+                stack.callback(opened.close)
+                lists.append(opened)
+            response = await self._list_own(request, query)
+            try:
+                for each in lists:
+                    async for piece in each.content.iter_any():
+                        await response.write(piece)
+            except (OSError, TimeoutError, aiohttp.ClientError):
+                # The list has begun; only its abrupt end can say now that it lacks something.
+                if request.transport is not None:
+                    request.transport.abort()
+                return response
+            await response.write_eof()
+        return response
+
+    async def _list_own(self, request: web.Request, query: PageQuery) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
+        await response.prepare(request)
+        pieces = lines_of_groups(self._node.group_names(), self._groups, query)
+        while True:
+            # A client that reads slowly holds up no other.
+            async with self._one_at_a_time:
+                piece = await anext(pieces, None)
+            if piece is None:
+                break
+            await response.write(piece)
+        return response
+
+    # -- watching ------------------------------------------------------------------------------
+
+    async def watch(self, request: web.Request) -> web.StreamResponse:
+        """Tell the lines of groups that change, as server-sent events."""
+        if reason := self._node.not_ready():
+            return not_ready(reason)
+        try:
+            query = PageQuery.read(request.query)
+        except QueryError as problem:
+            return error(HTTPStatus.BAD_REQUEST, "bad_request", str(problem))
+        try:
+            with self._streams.admit():
+                return await self._watch(request, query)
+        except Refusal as refusal:
+            return refused(refusal)
+        except NodeSilentError as silent:
+            return not_ready(str(silent))
+
+    async def _watch(self, request: web.Request, query: PageQuery) -> web.StreamResponse:
+        others = self._elsewhere.asked(request)
+        async with AsyncExitStack() as stack:
+            upstreams = [
+                await self._opened(stack, request, node, self._node.node_id) for node in others
+            ]
+            watch = self._watches.join()
+            stack.callback(self._watches.leave, watch)
+            response = await self._streams.begin(request)
+            now = json.dumps({"now_ms": self._node.date_ms()}).encode()
+            await response.write(event("begin", now))
+            telling = _Telling(self._streams, watch, query, response)
+            ends = [asyncio.ensure_future(telling.pass_on(each)) for each in upstreams]
+            ends.append(asyncio.ensure_future(telling.own()))
+            try:
+                ended, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+                why = next(iter(ended)).result()
+            finally:
+                for each in ends:
+                    each.cancel()
+                await asyncio.wait(ends)
+            await self._streams.end(response, why)
+        return response
+
+    async def _opened(
+        self, stack: AsyncExitStack, request: web.Request, node: NodeNote, asker: int
+    ) -> aiohttp.ClientResponse:
+        opened = await self._elsewhere.others.watch(node, request, asker)
+        stack.callback(opened.close)
+        if opened.status != HTTPStatus.OK:
+            raise NodeSilentError(f"Node {node.node_id} answers {opened.status}.")
+        return opened
+
+
+class _Telling:
+    """Sends one watcher what changes here and, if this node was asked first, what others tell."""
+
+    def __init__(
+        self, streams: Streams, watch: ListWatch, query: PageQuery, response: web.StreamResponse
+    ) -> None:
+        self._streams, self._watch = streams, watch
+        self._query, self._response = query, response
+
+    async def own(self) -> str:
+        """Send what changes here; returns why it ends."""
+        changes = self._watch.changes
+        place = changes.number
+        while True:
+            missed = changes.after(place)
+            if missed is None:
+                return "The watcher has missed changes; ask again."
+            for number, lines in missed:
+                told = b"".join(line.told(self._query) for line in lines)
+                if told:
+                    await self._response.write(told)
+                place = number
+            if changes.ended:
+                return changes.ended
+            if not await changes.changed(place, ALIVE_S):
+                await self._streams.say_alive(self._response)
+
+    async def pass_on(self, upstream: aiohttp.ClientResponse) -> str:
+        """Send what another node tells, in whole events; returns why that ends."""
+        rest = b""
+        try:
+            async for piece in upstream.content.iter_any():
+                *whole, rest = (rest + piece).split(b"\n\n")
+                told = [
+                    each for each in whole if each.startswith((b"event: group", b"event: gone"))
+                ]
+                if told:
+                    await self._response.write(b"\n\n".join(told) + b"\n\n")
+        except (OSError, TimeoutError, aiohttp.ClientError):
+            return "Another node can't be heard any more; ask again."
+        return "Another node tells no more; ask again."

@@ -1,0 +1,125 @@
+"""How much of a group's lines is read back, for a time that is asked about."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final, final
+
+from coterie_protocol.journal import (
+    Event,
+    GroupDeleted,
+    GroupEmptied,
+    GroupRecovered,
+    IdUnclaimed,
+    JournalError,
+    MemberFenced,
+    MemberGone,
+    MemberJoined,
+    MemberReplaced,
+    PhaseJoined,
+    RebalanceCompleted,
+    RebalanceStarted,
+    TopicChanged,
+    read_values,
+)
+from coterie_protocol.replay import GroupLines, Source
+from coterie_protocol.replay.order import Placed
+from coterie_server.journal.backwards import FoundLine
+from coterie_server.past.marks import Missing
+
+__all__ = ["KINDS", "Collected", "collect"]
+
+#: The kinds of lines about a group that say who owned what, and why.
+KINDS: Final[Collection[type[Event]]] = (
+    GroupDeleted,
+    GroupEmptied,
+    GroupRecovered,
+    IdUnclaimed,
+    MemberFenced,
+    MemberGone,
+    MemberJoined,
+    MemberReplaced,
+    PhaseJoined,
+    RebalanceCompleted,
+    RebalanceStarted,
+)
+
+#: How many rebalances before a time are read for it: who owns what is told anew by each, and what
+#: an owner may have held on to is over when it has joined again.
+_REBALANCES_BEFORE: Final = 3
+
+_DATE: Final = re.compile(r'\{"v":\d+,"ts":(\d{1,15}),')
+
+_LOST: Final = "Lines of the journal are missing here, or can't be read."
+
+
+@final
+class _Lines(GroupLines):
+    """Lines that are read with pauses, for others to have their turns."""
+
+    def __init__(self, breathe: Callable[[], None]) -> None:
+        super().__init__()
+        self._breathe = breathe
+
+    def __iter__(self) -> Iterator[Placed]:
+        for line in super().__iter__():
+            self._breathe()
+            yield line
+
+
+@dataclass(slots=True)
+class Collected:
+    """A group's lines, as far back as they matter."""
+
+    lines: GroupLines
+    #: When each topic was deleted, the earliest first.
+    deleted_ms: dict[str, list[int]] = field(default_factory=dict)
+    missing: list[Missing] = field(default_factory=list)
+    #: Whether there are older lines that do not matter.
+    has_enough: bool = False
+    #: The date of the oldest line about the group; None if there is none.
+    first_ms: int | None = None
+
+
+def collect(found: Iterable[FoundLine], since_ms: int, breathe: Callable[[], None]) -> Collected:
+    """Take lines, the newest first, until what was the case at a time is told."""
+    collected, before = Collected(_Lines(breathe)), 0
+    sources: dict[tuple[str, int], Source] = {}
+    for line in found:
+        breathe()
+        if not line.kind:
+            _note_missing(collected, line)
+            continue
+        try:
+            values = read_values(line.text)
+        except JournalError:
+            date = _DATE.match(line.text)
+            at_ms = since_ms if date is None else int(date[1])
+            collected.missing.append(Missing(at_ms, at_ms, "lines_lost", _LOST))
+            continue
+        ts = values["ts"]
+        if line.kind == TopicChanged.kind:
+            if values["change"] == "deleted":
+                collected.deleted_ms.setdefault(values["topic"], []).append(ts)
+            continue
+        source = Source(values["node"], values["seq"], ts, values, len(line.text))
+        sources.setdefault((source.node, source.seq), source)
+        collected.first_ms = ts
+        if line.kind == RebalanceStarted.kind and ts < since_ms:
+            before += 1
+            if before > _REBALANCES_BEFORE:
+                collected.has_enough = True
+                break
+    for key in sorted(sources):
+        collected.lines.add(sources.pop(key))
+    for dates in collected.deleted_ms.values():
+        dates.sort()
+    return collected
+
+
+def _note_missing(collected: Collected, line: FoundLine) -> None:
+    dates = [each for each in (line.since_ms, line.until_ms) if each is not None]
+    if dates:
+        collected.missing.append(Missing(dates[0], dates[-1], "lines_lost", _LOST))

@@ -1,0 +1,82 @@
+"""A browser that looks at the console of a daemon, with members at work."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.console.console_page import watched
+from tests.console.members import Members
+from tests.interop.kafka_broker import free_port
+from tests.live.daemon import HOST, Daemon
+
+SETTINGS: Final = {"group.initial.rebalance.delay.ms": 0}
+TOPICS: Final = {"orders": 12, "tenants": 2000}
+_NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """The system's Chromium, without windows.
+
+    While playwright runs, so does an event loop in this thread: tests of other files, which start
+    loops of their own, have to come after its end.
+    """
+    path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, _NAMES)), None)
+    if path is None:
+        pytest.skip("no Chromium on the path; install it, or say where it is with CHROMIUM=")
+    # Its sandbox does not work for root, as whom containers run.
+    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=arguments)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    """A daemon that is at the same address after a restart."""
+    folder = tmp_path_factory.mktemp("console")
+    http = ("--http", f"{HOST}:{free_port()}")
+    with Daemon(folder, settings=SETTINGS, topics=TOPICS, arguments=http) as daemon:
+        yield daemon
+
+
+@pytest.fixture
+def members(daemon: Daemon) -> Iterator[Members]:
+    """Members of its groups, which are gone after a test."""
+    with Members(daemon.address) as members:
+        yield members
+
+
+@pytest.fixture
+def page(chromium: Browser) -> Iterator[Page]:
+    """A tab of its own."""
+    context = chromium.new_context(viewport={"width": 1280, "height": 900})
+    with watched(context.new_page()) as page:
+        yield page
+    context.close()
+
+
+@pytest.fixture
+def phone(chromium: Browser) -> Iterator[Page]:
+    """A tab on a small screen, in the dark."""
+    size = {"width": 390, "height": 844}
+    context = chromium.new_context(
+        viewport={"width": size["width"], "height": size["height"]}, color_scheme="dark"
+    )
+    with watched(context.new_page()) as page:
+        yield page
+    context.close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where a test's own daemon may keep its data."""
+    return tmp_path / "own"
