@@ -145,7 +145,16 @@ async def _bench(groups: int, members: int) -> list[Row]:
         _fill(server, groups, members)
         base, port = f"http://{server.http_address}", str(server.address.port)
         client = await Client.start()
-        paths = ("/healthz", "/v1/groups", "/v1/groups?limit=10000", "/v1/groups/large", "/metrics")
+        paths = (
+            "/healthz",
+            "/v1/groups",
+            "/v1/groups?limit=10000",
+            "/v1/groups?limit=100&order=flapping",
+            "/v1/groups?limit=100&order=recent&q=99",
+            "/v1/groups?format=jsonl",
+            "/v1/groups/large",
+            "/metrics",
+        )
         rows = [await client.measure(path, "page", "-", base + path) for path in paths]
         for name, message, version in _requests(groups):
             frame = encode_request(message, version, 1, "bench").hex()

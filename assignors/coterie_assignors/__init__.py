@@ -11,7 +11,8 @@ The group elects a leader, and the leader's client calls `lead` with an assignor
    them now;
 2. checks that answer: every member is in it, no partition twice, none without a subscription;
 3. reassigns partitions that their member refused because it could not work on them;
-4. for cooperative assignors, withholds partitions that another member still owns (`adjust`).
+4. carries out what administrators have ordered: drains, pins, freezes (`operations`);
+5. for cooperative assignors, withholds partitions that another member still owns (`adjust`).
 
 The result is an `Adjustment`: what to send to each member, and whether they have to rejoin.
 
@@ -27,11 +28,12 @@ Where to read on
 ----------------
 
 - `base`: the interface, and the types that go in and out.
-- `leader`: steps 2 to 4 above.
+- `leader`: steps 2 to 5 above.
 - `range`, `roundrobin`: Kafka's assignors of these names, to the letter.
 - `sticky`: balanced, and with as few moves as that allows; a package with an introduction of its
   own.
 - `weights`: the settings by which the sticky assignors balance loads instead of numbers.
+- `operations`: what administrators have ordered, around any assignor.
 - `outlook`: what a leader knows of the members some time after it has decided.
 - `ownership`: resolves contradicting claims; used by `leader` and `sticky`.
 
@@ -49,9 +51,10 @@ from coterie_assignors.base import (
     in_kafka_order,
 )
 from coterie_assignors.leader import Adjustment, InvalidAssignmentError, adjust, lead
+from coterie_assignors.operations import Operations
 from coterie_assignors.range import RangeAssignor
 from coterie_assignors.roundrobin import RoundRobinAssignor
-from coterie_assignors.state import RUNNING, UNKNOWN, WarmReport, WarmSettings
+from coterie_assignors.state import RUNNING, STALLED, UNKNOWN, WarmReport, WarmSettings
 from coterie_assignors.sticky import CooperativeStickyAssignor, StickyAssignor
 from coterie_assignors.warm import InstanceStickyAssignor, next_probing_ms
 from coterie_assignors.weights import Weights
@@ -59,6 +62,7 @@ from coterie_assignors.weights import Weights
 __all__ = [
     "NO_GENERATION",
     "RUNNING",
+    "STALLED",
     "UNKNOWN",
     "Adjustment",
     "Assignor",
@@ -68,6 +72,7 @@ __all__ = [
     "InstanceStickyAssignor",
     "InvalidAssignmentError",
     "MemberInfo",
+    "Operations",
     "Partitions",
     "RangeAssignor",
     "RebalanceProtocol",

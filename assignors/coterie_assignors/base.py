@@ -83,6 +83,8 @@ class MemberInfo:
     #: A static member whose session is over and whose place is kept: `owned` is what it was
     #: assigned last.  Assignors need not look at this; `lead` keeps for it what it had.
     is_away: bool = False
+    #: An administrator wants it to give up what it has (`operations`), so it gets no copies either.
+    is_drained: bool = False
     #: The loads of its partitions, and since when it has them, as `read_loads` finds them.
     loads: LoadReport | None = None
 

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Final
 
 from coterie_assignors.base import MemberInfo
-from coterie_assignors.state import RUNNING, UNKNOWN
+from coterie_assignors.state import RUNNING, STALLED, UNKNOWN
 
 __all__ = ["NO_COPY", "UNKNOWN_LAG", "Copies", "Pair"]
 
@@ -39,6 +39,8 @@ class Copies:
         self.members_of: list[list[int]] = []
         #: What each member reports.
         self._told: list[_Lags] = []
+        #: The copies that were to be made, and the processes that do not get on with them.
+        self.stalled: set[tuple[Pair, int]] = set()
         known: dict[Hashable, int] = {}
         for index, member in enumerate(order):
             report = member.warm
@@ -49,7 +51,11 @@ class Copies:
                 self.members_of.append([])
             self.process_of.append(process)
             self.members_of[process].append(index)
-            self._told.append(_NOTHING if report is None else _ranked(report.lags))
+            said = _NOTHING if report is None else report.lags
+            told = _ranked(said)
+            self._told.append(told)
+            if told is not said:
+                self.stalled |= {(pair, process) for pair, lag in said.items() if lag == STALLED}
         #: The lag of each copy that a process has: the smaller, the better.
         self.of_process: list[_Lags] = [
             self._told[members[0]] if len(members) == 1 else self._best(members)
@@ -87,10 +93,10 @@ class Copies:
 
 
 def _ranked(lags: _Lags) -> _Lags:
-    """The lags as ranks; mostly they are."""
+    """The lags as ranks; mostly they are.  What has stalled has none."""
     if all(lag == RUNNING or 0 <= lag <= _LAG_MAX for lag in set(lags.values())):
         return lags
-    return {pair: _rank(lag) for pair, lag in lags.items()}
+    return {pair: _rank(lag) for pair, lag in lags.items() if lag != STALLED}
 
 
 def _rank(lag: int) -> int:

@@ -1,7 +1,8 @@
 """The leader's work: from an assignor's answer to what is sent to the members.
 
-`lead` checks the answer, reassigns what members refused, has partitions with state wait until they
-can move (`warm`), and for cooperative assignors withholds what other members still own (KIP-429).
+`lead` checks the answer, reassigns what members refused, carries out what administrators have
+ordered (`operations`), has partitions with state wait until they can move (`warm`), and for
+cooperative assignors withholds what other members still own (KIP-429).
 So no partition ever has two owners, whichever assignor is in use.
 """
 
@@ -9,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING
 
 from coterie_assignors.absence import has_uneven_absent, keep_for_absent, without_reports
 from coterie_assignors.base import (
@@ -20,9 +23,13 @@ from coterie_assignors.base import (
     Partitions,
     RebalanceProtocol,
 )
+from coterie_assignors.operations import Ask, Operations, carry_out
 from coterie_assignors.ownership import CONTESTED, Owners, resolve_claims
 from coterie_assignors.state import WarmSettings
 from coterie_protocol.consumer import TopicPartitions, flatten, group_by_topic
+
+if TYPE_CHECKING:
+    from coterie_assignors.warm.refiner import Refined
 
 __all__ = ["Adjustment", "InvalidAssignmentError", "adjust", "lead", "reassign_refused"]
 
@@ -58,25 +65,29 @@ def lead(
     cluster: Cluster,
     members: Mapping[str, MemberInfo],
     settings: WarmSettings | None = None,
+    operations: Operations | None = None,
 ) -> Adjustment:
     """Have the assignor decide, check its answer, and adjust it.
 
     With settings, and if any member reports state, partitions move only to members that are ready
-    for them.
+    for them.  `operations` is what administrators have ordered.
 
     Raises `InvalidAssignmentError` if the answer assigns a partition twice or to a member that does
     not subscribe to its topic, or if it leaves a member out.
     """
     claims = {name: assignor.claim(member) for name, member in members.items()}
     if settings is None or all(member.warm is None for member in members.values()):
-        target = _target(assignor.assign(cluster, members), members, claims, cluster)
+        ask = partial(assignor.assign, cluster)
+        target = _target(assignor, ask, members, claims, cluster, operations)
         return _effective(assignor, members, claims, target)
     from coterie_assignors.warm.refiner import refine
 
-    members = without_reports(members)
-    answer = assignor.assign_warm(cluster, members, settings)
-    target = _target(answer, members, claims, cluster)
+    members = _with_drains(without_reports(members), operations)
+    ask_warm = partial(assignor.assign_warm, cluster, settings=settings)
+    target = _target(assignor, ask_warm, members, claims, cluster, operations)
     refined = refine(target, members, claims, settings)
+    if operations is not None and operations.is_frozen:
+        refined = _frozen(refined, target)
     effective = _effective(assignor, members, claims, refined.active)
     return replace(
         effective,
@@ -88,13 +99,66 @@ def lead(
     )
 
 
+def _with_drains(
+    members: dict[str, MemberInfo], operations: Operations | None
+) -> dict[str, MemberInfo]:
+    drained = operations.drained if operations is not None else {}
+    return members | {
+        name: replace(members[name], is_drained=True) for name in drained if name in members
+    }
+
+
+def _frozen(refined: Refined, target: Mapping[str, Partitions]) -> Refined:
+    """Let no partition go where copies are and later to where it belongs: nothing is to move."""
+    standbys = {
+        name: group_by_topic(flatten(partitions) - flatten(target[name]))
+        for name, partitions in refined.standbys.items()
+    }
+    return replace(
+        refined,
+        active=dict(target),
+        standbys={name: partitions for name, partitions in standbys.items() if partitions},
+        warmups={},
+        targets={},
+        is_final=True,
+        needs_rejoin=False,
+    )
+
+
 def _target(
+    assignor: Assignor,
+    ask: Ask,
+    members: Mapping[str, MemberInfo],
+    claims: Mapping[str, Claim],
+    cluster: Cluster,
+    operations: Operations | None,
+) -> Mapping[str, Partitions]:
+    """What is right in the end, or for the next step of a drain."""
+
+    def wanted(some: Mapping[str, MemberInfo]) -> Mapping[str, Partitions]:
+        return _wanted(ask(some), some, {name: claims[name] for name in some}, cluster)
+
+    if operations is None:
+        return _wanted(ask(members), members, claims, cluster)
+    target = carry_out(
+        operations,
+        wanted,
+        cluster,
+        members,
+        claims,
+        in_steps=RebalanceProtocol.COOPERATIVE in assignor.protocols,
+    )
+    _check(target, members)
+    return target
+
+
+def _wanted(
     answer: Mapping[str, Partitions],
     members: Mapping[str, MemberInfo],
     claims: Mapping[str, Claim],
     cluster: Cluster,
 ) -> Mapping[str, Partitions]:
-    """What is right in the end, by an assignor's answer."""
+    """What an assignor wants for the members, checked and put right."""
     _check(answer, members)
     target = reassign_refused(answer, members)
     if not any(member.is_away for member in members.values()):

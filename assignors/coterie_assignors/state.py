@@ -11,12 +11,14 @@ from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID
 
-__all__ = ["RUNNING", "UNKNOWN", "WarmReport", "WarmSettings"]
+__all__ = ["RUNNING", "STALLED", "UNKNOWN", "WarmReport", "WarmSettings"]
 
 #: Instead of a lag: the member works on the partition, so its copy is the newest there is.
 RUNNING: Final = -2
 #: Instead of a lag: the member has a copy, and does not know how far behind that is.
 UNKNOWN: Final = -3
+#: Instead of a lag: the member was to make a copy, and does not get on with it.
+STALLED: Final = -4
 
 _MINUTE_MS: Final = 60_000
 _SHORTEST_MS: Final = 1
@@ -28,7 +30,8 @@ class WarmReport:
 
     #: The process that the member runs in.  Members of one process share their state.
     process: UUID | None = None
-    #: How far behind its copy of each partition's state is: 0 or more, `RUNNING` or `UNKNOWN`.
+    #: How far behind its copy of each partition's state is: 0 or more, `RUNNING`, `UNKNOWN`
+    #: or `STALLED`.
     #: It has no copy of what is not in here.
     lags: Mapping[tuple[str, int], int] = field(default_factory=dict)
     #: Where it runs, such as {"zone": "eu-1a"}: standbys are spread over different values.

@@ -245,7 +245,11 @@ def _group_names_at(address: str, target: Target) -> list[str]:
 
 
 def ask_about_group(
-    target: Target, group: str, *rest: str, post: bool = False
+    target: Target,
+    group: str,
+    *rest: str,
+    post: bool = False,
+    body: Mapping[str, Any] | None = None,
 ) -> Mapping[str, Any]:
     """Ask a node about a group over HTTP; an error ends the command with a sentence."""
     if not group:
@@ -255,7 +259,7 @@ def ask_about_group(
     try:
         path = path_of_group(group, *rest)
         access = access_to(target, address)
-        found = ask(address, path, timeout_s=target.timeout_s, post=post, access=access)
+        found = ask(address, path, timeout_s=target.timeout_s, post=post, body=body, access=access)
         return cast(Mapping[str, Any], found)
     except RefusedError as error:
         if error.name == "group_not_found":

@@ -80,15 +80,21 @@ def ask(  # any JSON
     *,
     timeout_s: float,
     post: bool = False,
+    body: Mapping[str, Any] | None = None,
     access: Access = _NO_ACCESS,
 ) -> Any:  # noqa: ANN401  # any JSON
-    """Return what a node tells of a group, or raise `NoAnswerError` or `RefusedError`."""
+    """Return what a node tells of a group, or raise `NoAnswerError` or `RefusedError`.
+
+    With a `body`, or with `post`, it is asked to do something.
+    """
     import json
 
-    body = _answer_of(address, path, timeout_s=timeout_s, post=post, access=access)
+    sent = None if body is None else json.dumps(body).encode()
+    post = post or sent is not None
+    answer = _answer_of(address, path, timeout_s=timeout_s, post=post, sent=sent, access=access)
     needed = _OF_GROUP if post else {**_OF_GROUP, **_OF_HISTORY}
     try:
-        found = json.loads(body)
+        found = json.loads(answer)
         if all(isinstance(found[key], kind) for key, kind in needed.items()):
             return found
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -123,6 +129,7 @@ def _answer_of(
     timeout_s: float,
     post: bool = False,
     has_lines: bool = False,
+    sent: bytes | None = None,
     access: Access,
 ) -> bytes:
     """The body of an answer, which has JSON, or lines of it."""
@@ -131,7 +138,7 @@ def _answer_of(
     # A socket's timeout bounds each wait, of which a server that answers in drops has many, and
     # finding out where a host is has none.
     method = "POST" if post else "GET"
-    asked = DaemonThreads().submit(_exchange, address, method, path, timeout_s, access)
+    asked = DaemonThreads().submit(_exchange, address, method, path, timeout_s, access, sent)
     try:
         status, kind, body = asked.result(timeout_s)
     except (OSError, http.client.HTTPException, ValueError) as error:
@@ -159,7 +166,12 @@ def _unauthorized(address: str, access: Access) -> RefusedError:
 
 
 def _exchange(
-    address: str, method: str, path: str, timeout_s: float, access: Access
+    address: str,
+    method: str,
+    path: str,
+    timeout_s: float,
+    access: Access,
+    sent: bytes | None,
 ) -> tuple[int, str, bytes]:
     import http.client
 
@@ -170,8 +182,10 @@ def _exchange(
     else:
         opened = http.client.HTTPConnection(address, timeout=timeout_s)
     headers = {} if access.token is None else {"Authorization": f"Bearer {access.token}"}
+    if sent is not None:
+        headers["Content-Type"] = "application/json"
     with closing(opened) as connection:
-        connection.request(method, path, headers=headers)
+        connection.request(method, path, sent, headers)
         response = connection.getresponse()
         return response.status, response.headers.get_content_type(), response.read()
 

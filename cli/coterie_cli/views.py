@@ -15,7 +15,15 @@ if TYPE_CHECKING:
     )
     from coterie_client.wire.addresses import TopicPartition
 
-__all__ = ["acl_view", "group_view", "host_text", "member_views", "topic_view", "user_view"]
+__all__ = [
+    "acl_view",
+    "group_view",
+    "host_text",
+    "member_views",
+    "operation_views",
+    "topic_view",
+    "user_view",
+]
 
 
 def host_text(host: str) -> str:
@@ -31,8 +39,36 @@ def group_view(group: GroupDescription) -> dict[str, Any]:
         "type": group.protocol_type or None,
         "protocol": group.protocol or None,
         "coordinator": str(group.coordinator),
+        "operations": operation_views(group),
         "members": member_views(group),
     }
+
+
+def operation_views(group: GroupDescription) -> list[dict[str, Any]]:
+    """What administrators have ordered of a group."""
+    owned = {name: each.partitions or () for each in group.members for name in _names(each)}
+    return [
+        {
+            "operation": each.operation,
+            "member": each.member_id,
+            "instance": each.instance_id,
+            "partitions": _by_topic(each.partitions) if each.partitions else None,
+            "at_a_time": each.at_a_time if each.operation == "drain" else None,
+            "left": len(owned.get(each.instance_id or each.member_id or "", ()))
+            if each.operation == "drain"
+            else None,
+            "by": each.by,
+            "reason": each.reason,
+            "since_ms": each.since_ms,
+            "until_ms": each.until_ms,
+            "followed": each.followed,
+        }
+        for each in group.operations
+    ]
+
+
+def _names(member: MemberDescription) -> tuple[str, ...]:
+    return tuple(name for name in (member.instance_id, member.member_id) if name is not None)
 
 
 def member_views(group: GroupDescription) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from coterie_cli.interrupts import raising_interrupts
 from coterie_cli.node_http import Access, NoAnswerError, RefusedError, ask, path_of_group
+from coterie_cli.operation_text import operation_sentences
 from coterie_cli.output import count_of, printable, reader_is_gone, table_lines, time_text
 from coterie_cli.rebalances import Record, explain
 from coterie_cli.views import host_text
@@ -187,6 +188,8 @@ def picture(found: Record, now_ms: int, silence: str = "") -> RenderableType:
     parts: list[RenderableType] = [head]
     if silence:
         parts.append(Text(f"{printable(silence)}\nThis is what was known before:", style="red"))
+    ordered = operation_sentences(found.get("operations", ()))
+    parts += (Text(printable(sentence), style="yellow") for sentence in ordered)
     parts.append(_Members(found["members"], now_ms))
     waiting = found["awaiting"]
     if waiting and waiting["members"]:
@@ -285,7 +288,16 @@ def _summary(found: Record) -> str:
         parts.append(f"waits for {', '.join(waiting['members'])}")
     if still_to_move := moves(members):
         parts.append(f"still to move: {still_to_move}")
+    parts += (_operation(each) for each in found.get("operations", ()))
     return "  ".join(parts)
+
+
+def _operation(each: Record) -> str:
+    """Such as `drain of w2 (3 left)`."""
+    who = each["instance"] or each["member"]
+    of = f" of {who}" if who else ""
+    left = f" ({each['left']} left)" if each["left"] is not None else ""
+    return f"{each['operation']}{of}{left}"
 
 
 class _Printed:

@@ -7,7 +7,7 @@ from typing import Any
 
 from coterie_cli.output import time_text
 
-__all__ = ["absences", "clock_text", "moves", "work_text"]
+__all__ = ["absences", "brief", "clock_text", "moves", "work_text"]
 
 #: How many copies that are being made a line names, with how far behind each is.
 _NAMED_MAX = 5
@@ -23,9 +23,9 @@ def work_text(member: Mapping[str, Any]) -> str:
 
 
 def _parts(member: Mapping[str, Any]) -> Iterator[str]:
-    if owned := _brief(member["owned"]):
+    if owned := brief(member["owned"]):
         yield owned
-    if standbys := _brief(member.get("standbys") or {}):
+    if standbys := brief(member.get("standbys") or {}):
         yield f"standby {standbys}"
     if warming := list(_warming(member)):
         left = len(warming) - _NAMED_MAX
@@ -68,10 +68,11 @@ def _name(member: Mapping[str, Any] | None) -> str:
     return "no member" if member is None else str(member["instance"] or member["member"])
 
 
-def _brief(partitions: _ByTopic) -> str:
-    from coterie_client.reporting import brief
+def brief(partitions: _ByTopic) -> str:
+    """Partitions in short: `jobs[0-3,7]`."""
+    from coterie_client import reporting
 
-    return brief((topic, n) for topic, numbers in partitions.items() for n in numbers)
+    return reporting.brief((topic, n) for topic, numbers in partitions.items() for n in numbers)
 
 
 def clock_text(ms: int) -> str:
@@ -84,7 +85,7 @@ def absences(members: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     for member in sorted(members, key=lambda each: str(each["instance"])):
         if member.get("away_since_ms") is None:
             continue
-        waiting = _brief(member["owned"] or {})
+        waiting = brief(member["owned"] or {})
         yield (
             f"{member['instance']} is away since {time_text(member['away_since_ms'])}; its place "
             f"is kept until {time_text(member['away_until_ms'])}"

@@ -112,6 +112,11 @@ class Driver:
         if not self.over.is_set() and self._membership.note_lag(partition, lag):
             self._batch()
 
+    def note_failure(self, partition: TopicPartition) -> None:
+        """Note that the restore of a partition failed."""
+        if not self.over.is_set():
+            self._membership.note_failure(partition)
+
     def holds(self, partition: TopicPartition) -> bool:
         """Whether the partition's state is to be kept up to date here."""
         return not self.over.is_set() and partition in self._membership.standbys

@@ -24,6 +24,10 @@ class StandbyKeeper(Protocol):
         """Note how far behind a partition's state is; negative if that is not known any more."""
         ...
 
+    def note_failure(self, partition: TopicPartition) -> None:
+        """Note that its restore failed."""
+        ...
+
     def holds(self, partition: TopicPartition) -> bool:
         """Whether the partition's state is to be kept up to date here."""
         ...
@@ -80,6 +84,10 @@ class Standby:
             f"{self} is a standby here, and another member works on it: commit in work, not in"
             " restore."
         )
+
+    def restore_failed(self) -> None:
+        """Note that its restore failed; for its owner."""
+        self._keeper.note_failure(self.key)
 
     def withdraw(self) -> None:
         """Note that it is over; for its owner."""

@@ -17,10 +17,17 @@ with needs_extra("pipeline", "coterie_pipeline"):
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql import functions as F
 
-from coterie_pipeline.files import list_files
+from coterie_pipeline.files import list_files, shown
 from coterie_pipeline.session import LITTLE_BYTES, is_local, is_quick, quick_session
 from coterie_pipeline.steps.commits import ENDS
-from coterie_pipeline.steps.parsing import DAMAGED, UNREAD, Parsed, parse, parse_in_turn
+from coterie_pipeline.steps.parsing import (
+    DAMAGED,
+    REST_DAMAGED,
+    UNREAD,
+    Parsed,
+    parse,
+    parse_in_turn,
+)
 from coterie_pipeline.warehouse import Moment, Warehouse
 
 __all__ = ["NoJournalsError", "Reading", "RunResult", "read_ends", "read_new", "run"]
@@ -131,7 +138,7 @@ def _segments(
             if file.is_named or _SEGMENT.fullmatch(file.name):
                 found[file.path] = file.size, file.changed_ms
             elif not file.name.startswith((".", "_")):
-                passed_over.append(_shown(file.path))
+                passed_over.append(shown(file.path))
     return dict(sorted(found.items())), tuple(sorted(passed_over))
 
 
@@ -164,12 +171,7 @@ def _add(
     rest = _damaged(spark, damaged)
     others = parsed.others.unionByName(rest, allowMissingColumns=True)
     warehouse.add_parsed(piece, Parsed(parsed.commits, others))
-    return tuple(map(_shown, damaged))
-
-
-def _shown(path: str) -> str:
-    """A path as people write it."""
-    return unquote(path).removeprefix("file:")
+    return tuple(map(shown, damaged))
 
 
 def _damage(spark: SparkSession, segment: str) -> str | None:
@@ -179,7 +181,7 @@ def _damage(spark: SparkSession, segment: str) -> str | None:
     try:
         _lines(spark, [segment]).agg(F.count("value")).collect()
     except _FAILURES:
-        return "the rest of this file can't be unpacked"
+        return REST_DAMAGED
     return None
 
 

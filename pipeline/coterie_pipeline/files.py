@@ -8,11 +8,16 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+from urllib.parse import unquote
 
 from pyspark.sql import SparkSession
 
-__all__ = ["Files", "Found", "list_files"]
+__all__ = ["Files", "Found", "list_files", "shown"]
+
+
+#: File systems that have no renaming in one step.
+_OBJECT_STORES: Final = ("s3a", "s3", "s3n", "gs", "oss", "cosn", "obs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +42,11 @@ def list_files(spark: SparkSession, path: str) -> list[Found] | None:
     if statuses is None or not len(statuses):
         return None
     return [found for status in statuses for found in _files_of(system, status)]
+
+
+def shown(path: str) -> str:
+    """A path that Spark wrote, as people write it."""
+    return unquote(path).removeprefix("file:")
 
 
 def _files_of(system: Any, status: Any) -> Iterator[Found]:  # noqa: ANN401  # Java objects
@@ -93,12 +103,23 @@ class Files:
 
     def write_json(self, name: str, value: object) -> None:
         """Replace a file in one step: a reader finds the old one or the new one."""
+        data = bytearray(json.dumps(value, indent=1, sort_keys=True).encode())
+        if self._path(name).toUri().getScheme() in _OBJECT_STORES:
+            # There is no renaming, and an object appears as a whole when it is closed.
+            self._write(self._path(name), data)
+            return
         fresh = self._path(f"{name}.fresh")
-        stream = self._system(name).create(fresh, True)  # noqa: FBT003  # Java has no names for it
+        self._write(fresh, data)
+        self._rename(fresh, self._path(name))
+
+    def _write(self, path: Any, data: bytearray) -> None:  # noqa: ANN401  # a Java object
+        stream = path.getFileSystem(self._configuration).create(path, True)  # noqa: FBT003  # Java has no names for it
         try:
-            stream.write(bytearray(json.dumps(value, indent=1, sort_keys=True).encode()))
+            stream.write(data)
         finally:
             stream.close()
+
+    def _rename(self, fresh: Any, path: Any) -> None:  # noqa: ANN401  # Java objects
         fs = self._jvm.org.apache.hadoop.fs
         context = fs.FileContext.getFileContext(fresh.toUri(), self._configuration)
         options = self._jvm.java.lang.reflect.Array.newInstance(
@@ -108,7 +129,7 @@ class Files:
             "org.apache.hadoop.fs.Options$Rename"
         ).getEnumConstants()[1]
         options[0] = overwrite
-        context.rename(fresh, self._path(name), options)
+        context.rename(fresh, path, options)
 
     def size(self, folder: str) -> int:
         """How many bytes there are in a folder and beneath it."""
@@ -130,6 +151,7 @@ class Files:
             util.copy(*paths, False, self._configuration)  # noqa: FBT003
             return
         old, new = (Path(self._path(each).toUri().getPath()) for each in (name, place))
+        new.parent.mkdir(parents=True, exist_ok=True)
         try:
             new.hardlink_to(old)
         except OSError:  # not every file system has these

@@ -15,6 +15,8 @@ from coterie_protocol.extras import needs_extra
 with needs_extra("pipeline", "coterie_pipeline"):
     from pyspark.sql import SparkSession
 
+from coterie_pipeline.layout import BY_DAY, is_by_day
+
 __all__ = [
     "BRIEF_BYTES",
     "LITTLE_BYTES",
@@ -144,4 +146,5 @@ def quick_session(spark: SparkSession) -> SparkSession:
     session = spark.newSession()
     for key, value in _QUICK.items():
         session.conf.set(key, value)
+    session.conf.set(BY_DAY, is_by_day(spark))
     return session

@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
 
 from coterie_pipeline.files import Files
+from coterie_pipeline.layout import Counted, write_table
 from coterie_pipeline.session import is_local, quick_session
 from coterie_pipeline.steps import REPLAY, Materialize, make_tables
 from coterie_pipeline.steps.parsing import Parsed, lines_schema
@@ -216,8 +217,8 @@ class Warehouse:
                 return keep(name, rows) if name == REPLAY else rows
             on_stage(name)
             counts[name] = Observation()
-            counted = rows.observe(counts[name], F.count(F.lit(1)).alias("rows"))
-            counted.write.mode("overwrite").parquet(self.files.path(f"{folder}/{name}"))
+            counted = Counted(counts[name], (F.count(F.lit(1)).alias("rows"),))
+            write_table(name, rows, self.files.path(f"{folder}/{name}"), counted)
             return rows
 
         make_tables(self.bronze(), ends, materialize)
@@ -231,7 +232,9 @@ class Warehouse:
         """All tables of the latest moment."""
         paths = self.paths()
         return {
-            table.name: self._spark.read.schema(table.ddl).parquet(paths[table.name])
+            table.name: self._spark.read.schema(table.ddl)
+            .parquet(paths[table.name])
+            .select(*table.names)
             for table in TABLES
         }
 

@@ -18,6 +18,7 @@ from coterie_protocol._journal_node_events import (
     ShardGiven,
     ShardTaken,
 )
+from coterie_protocol._journal_operation_events import OperationEnded, OperationStarted
 from coterie_protocol._twin import made_as_twin
 
 __all__ = [
@@ -44,6 +45,8 @@ __all__ = [
     "OffsetsCommitted",
     "OffsetsDeleted",
     "OffsetsExpired",
+    "OperationEnded",
+    "OperationStarted",
     "OwnershipConflict",
     "Partitions",
     "PhaseJoined",
@@ -73,6 +76,9 @@ CAUSES: Final[Mapping[str, str]] = {
     "static_expansion": "static members came, and the time to collect them was over",
     "topic_changed": "a topic that the group subscribes to appeared, grew or went away",
     "admin": "an administrator asked for it",
+    "drain": "an administrator drained a member, or let it work again",
+    "pin": "an administrator pinned partitions to a member, kept them from one, or ended that",
+    "freeze": "a freeze began while the leader was at work, or it ended",
     "over_capacity": "the group was read back with more members than group.max.size allows",
 }
 

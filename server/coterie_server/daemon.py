@@ -62,7 +62,7 @@ _OTHER_FILES: Final = 100
 #: looks at their survivors, and after how many of those at everything.  Python's default is 700
 #: (2,000 from 3.13 on), 10 and 10.  The first two looks take some milliseconds.  The last takes as
 #: many as there are thousands of groups, so it is for garbage that nothing is known to make.
-_LOOKS: Final = (5_000, 5, 1_000)
+_LOOKS: Final = (20_000, 1, 500)
 #: Too few to serve any client.
 _LEAST_FILES: Final = 40
 

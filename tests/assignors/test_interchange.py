@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie_assignors import (
+    STALLED,
     Assignor,
     Cluster,
     CooperativeStickyAssignor,
@@ -60,6 +61,27 @@ def test_topics_with_the_same_subscribers_stand_in_for_each_other() -> None:
     assert given_to("new", topics, members, CooperativeStickyAssignor()) == set(copies)
 
 
+@pytest.mark.parametrize("assignor", COOPERATIVE)
+@pytest.mark.parametrize("stalled", [{("t", 0)}, {("t", 1), ("t", 3)}])
+def test_a_newcomer_is_not_to_get_what_it_tried_to_copy_in_vain(
+    stalled: set[Pair], assignor: Assignor
+) -> None:
+    topics = {"t": 4}
+    copies = dict.fromkeys(stalled, STALLED)
+    members = group(warm("old", topics, owned=everything(topics)), warm("new", topics, copies))
+    got = given_to("new", topics, members, assignor)
+    assert len(got) == 2
+    assert not got & stalled
+
+
+@pytest.mark.parametrize("assignor", COOPERATIVE)
+def test_unless_there_is_nothing_else(assignor: Assignor) -> None:
+    topics = {"t": 4}
+    copies = dict.fromkeys(everything(topics), STALLED)
+    members = group(warm("old", topics, owned=everything(topics)), warm("new", topics, copies))
+    assert len(given_to("new", topics, members, assignor)) == 2
+
+
 def test_what_a_member_refused_is_not_exchanged_for() -> None:
     topics = {"t": 4}
     copies = {("t", 1): 0}
@@ -88,7 +110,10 @@ def groups(draw: st.DrawFn) -> tuple[Cluster, dict[str, MemberInfo]]:
         warm(
             f"m{n}",
             sorted(draw(st.one_of(st.just(set(topics)), st.sets(st.sampled_from(sorted(topics)))))),
-            {pair: draw(st.integers(-3, 50)) for pair in draw(st.sets(st.sampled_from(pairs)))},
+            {
+                pair: draw(st.integers(STALLED, 50))
+                for pair in draw(st.sets(st.sampled_from(pairs)))
+            },
             [pair for pair, owner in owners.items() if owner == n],
             rack=draw(st.sampled_from([None, "x", "y"])),
         )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from coterie_assignors import (
     RUNNING,
+    STALLED,
     UNKNOWN,
     MemberInfo,
     WarmSettings,
@@ -46,6 +47,15 @@ def test_warm_ups_under_way_come_first() -> None:
     targets = dict.fromkeys([T0, T1, T2], "new")
     assert warmups(refined(targets, old, new, most=1)) == {("new", T2)}
     assert warmups(refined(targets, old, new, most=2)) == {("new", T1), ("new", T2)}
+
+
+def test_warm_ups_that_have_stalled_come_last() -> None:
+    old = warm("old", ["t"], dict.fromkeys([T0, T1, T2], RUNNING), [T0, T1, T2])
+    new = warm("new", ["t"], {T0: STALLED, T1: UNKNOWN})
+    targets = dict.fromkeys([T0, T1, T2], "new")
+    assert warmups(refined(targets, old, new, most=1)) == {("new", T1)}
+    assert warmups(refined(targets, old, new, most=2)) == {("new", T1), ("new", T2)}
+    assert warmups(refined(targets, old, new, most=3)) == {("new", each) for each in targets}
 
 
 def test_an_owner_that_says_nothing_of_its_state_keeps_working() -> None:

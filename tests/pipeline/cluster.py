@@ -79,7 +79,7 @@ class Cluster:
     def _answers(self) -> bool:
         try:
             self.state()
-        except OSError:
+        except (OSError, ValueError):  # it is starting, and has no page yet
             return False
         return True
 

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from coterie_pipeline.batch import run
 from coterie_pipeline.steps.parsing import COMMIT
+from coterie_pipeline.streaming.follow import FollowOptions, Oddity, follow
 from coterie_pipeline.warehouse import Warehouse
 from coterie_protocol.journal import (
     JournalError,
@@ -130,6 +131,40 @@ def test_any_bytes_give_tables_that_others_can_read(spark: SparkSession, tmp_pat
         rows = _read_by_duckdb(Warehouse(spark, str(tmp_path / "out")), name)
         assert len(rows) == done.moment.rows[name]
         json.dumps(rows)
+
+
+@pytest.mark.spark_slow
+def test_following_any_bytes_gives_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    journal.mkdir()
+    _write(journal)
+    (journal / "notes.txt").write_text("no journal")
+    told: list[Oddity] = []
+    out = str(tmp_path / "followed")
+    follow(spark, [str(journal)], out, FollowOptions(once=True), on_oddity=told.append)
+    assert [each.passed_over for each in told if each.passed_over] == [
+        (str(journal / "notes.txt"),)
+    ]
+    (damaged,) = (each.damaged for each in told if each.damaged)
+    assert damaged == (str(journal / f"{segment_name('n5', 1)}.gz"),)
+    followed = Warehouse(spark, out)
+    run(spark, [str(journal)], str(tmp_path / "read"))
+    read = Warehouse(spark, str(tmp_path / "read"))
+    # Of a damaged file, either may have got a little further than the other.
+    for name in ("n3", "n4"):
+        assert _unread_of(followed, name) == _unread_of(read, name)
+    assert [why for why, _ in _unread_of(followed, "n5")].count("damaged") == 1
+    # What went wrong does not keep more from being read later.
+    (journal / segment_name("n6", 1)).write_text(f"{COMMIT_LINE}\n")
+    follow(spark, [str(journal)], out, FollowOptions(once=True))
+    assert len(_read_by_duckdb(followed, "commits")) > 0
+
+
+def _unread_of(warehouse: Warehouse, node: str) -> list[tuple[str, str]]:
+    rows = _read_by_duckdb(warehouse, "unread")
+    return sorted(
+        (row["why"], row["excerpt"]) for row in rows if f"journal-{node}" in row["segment"]
+    )
 
 
 def _read_by_duckdb(warehouse: Warehouse, name: str) -> list[dict[str, Any]]:

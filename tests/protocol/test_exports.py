@@ -96,6 +96,9 @@ PUBLIC = {
         SupportedFeatureKey SyncGroupRequest SyncGroupRequestAssignment SyncGroupResponse
         TopicProduceData TopicProduceResponse UserName
     """,
+    "coterie_protocol.operations": """
+        DRAIN FREEZE KEEP_FROM Operation OperationTopic PIN partitions_of topics_of
+    """,
     "coterie_protocol.partitioner": """
         murmur2 partition_of_key
     """,

@@ -8,6 +8,7 @@ import pickle
 
 import pytest
 
+from coterie_protocol.journal import MemberPhase
 from coterie_protocol.messages import (
     AlterUserScramCredentialsRequest,
     HeartbeatRequest,
@@ -23,6 +24,19 @@ def test_a_message_is_frozen() -> None:
     message = HeartbeatResponse(error_code=27)
     with pytest.raises(dataclasses.FrozenInstanceError):
         message.error_code = 0  # type: ignore[misc]
+
+
+def test_an_event_that_is_made_as_its_twin_is_like_any_other() -> None:
+    event = MemberPhase(member="m", instance=None, host="/h", joined_after_ms=3)
+    assert type(event) is MemberPhase
+    copy = pickle.loads(pickle.dumps(event))  # noqa: S301  # made here
+    assert event == dataclasses.replace(event) == copy
+    assert event != dataclasses.replace(event, joined_after_ms=4)
+    assert event.topics is None
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        event.member = "n"  # type: ignore[misc]
+    with pytest.raises(TypeError, match="member"):
+        MemberPhase(instance=None, host="/h", joined_after_ms=3)  # type: ignore[call-arg]
 
 
 def test_a_missing_field_is_named() -> None:

@@ -37,6 +37,8 @@ class Client:
     protocols: Sequence[str] = ("range",)
     #: Bytes in place of a subscription.
     metadata: bytes | None = None
+    #: Whether it follows operations if it leads, as Coterie's client does.
+    follows: bool = False
     user_data: bytes | None = None
     owned: Iterable[tuple[str, int]] = ()
     owned_generation: int = -1
@@ -63,7 +65,15 @@ class Client:
         """The same program in a new process: it remembers nothing."""
         values = {
             name: getattr(self, name)
-            for name in ("group", "topics", "protocols", "static", "version", "session_ms")
+            for name in (
+                "group",
+                "topics",
+                "protocols",
+                "static",
+                "version",
+                "session_ms",
+                "follows",
+            )
         }
         values |= {"rebalance_ms": self.rebalance_ms, "host": self.host} | attributes
         return Client(self.world, self.name, **values)
@@ -98,6 +108,7 @@ class Client:
             "member_id": self.id,
             "group_instance_id": self.static,
             "protocol_type": self.protocol_type,
+            "wants_operations": self.follows,
             "protocols": tuple(
                 JoinGroupRequestProtocol(name=name, metadata=metadata) for name in self.protocols
             ),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from coterie_protocol import decode, encode
@@ -32,6 +33,7 @@ from coterie_protocol.messages import (
 )
 from coterie_server.group import (
     END_OF_TIME_MS,
+    Command,
     CommitOrder,
     Config,
     Group,
@@ -40,6 +42,7 @@ from coterie_server.group import (
     Record,
     StoredRow,
 )
+from coterie_server.group.standing_rules import order
 from coterie_server.step import LimitHit, Outcome
 from coterie_server.storage.offset_bundles import OffsetBundles
 from tests.support.group_client import Client
@@ -267,6 +270,12 @@ class World:
         described: DescribedGroup = answer.reply.groups[0]
         return described
 
+    def describe_with_operations(self, group: str = "g") -> DescribedGroup:
+        """What an administrator is told of a group who asks for operations, too."""
+        answer = self.request(DescribeGroupsRequest(groups=(group,), wants_operations=True), 5)
+        described: DescribedGroup = answer.reply.groups[0]
+        return described
+
     def delete(self, *groups: str) -> list[ErrorCode]:
         """Delete groups."""
         return self.request(DeleteGroupsRequest(groups_names=groups), 2).part_errors
@@ -297,6 +306,16 @@ class World:
     def force_rebalance(self, group: str = "g") -> None:
         """Ask for a rebalance as an administrator."""
         self._take(self.coordinator.force_rebalance(group, self.now_ms))
+
+    def order(
+        self, name: str, client: Client | None = None, group: str = "g", **values: Any
+    ) -> None:
+        """Order something, about a client's member if one is given."""
+        if client is not None:
+            values |= {"instance_id": client.static} if client.static else {"member_id": client.id}
+        partitions = frozenset(("t", number) for number in values.pop("numbers", ()))
+        command = Command(**{"name": name, "partitions": partitions} | values)
+        self.operate(partial(order, group_id=group, command=command))
 
     def operate(self, operation: Callable[[Step], None]) -> None:
         """Have an operator ask for something."""

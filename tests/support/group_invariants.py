@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from coterie_server.group import GENERATIONS_SKIPPED, Group, GroupState, Row, StoredRow
-from coterie_server.group.records import FloorRow, GroupRow, MemberRow, OffsetRow
+from coterie_server.group.records import FloorRow, GroupRow, MemberRow, OffsetRow, OperationsRow
 
 if TYPE_CHECKING:
     from coterie_server.group.deadlines import Deadline
@@ -26,6 +26,8 @@ def saved_rows(group: Group) -> Iterator[Row]:
         if member.saved is not None:
             yield member.saved
     yield from group.offsets.values()
+    if group.operations:
+        yield OperationsRow(group_id=group.id, operations=group.operations)
 
 
 def _can_follow(member: Member, protocol: str) -> bool:
@@ -110,6 +112,9 @@ def check_survived(
                     if group.row.cause in _DUE_AT_RESTART:  # which calls a second phase off
                         found = replace(found, is_void=row.is_void)
                     assert found == row
+                case OperationsRow():
+                    lasting = [o for o in row.operations if o.member_id in (None, *group.members)]
+                    assert list(group.operations) == lasting
                 case OffsetRow() if row.topic in topics:
                     assert group.offsets[row.topic, row.partition] == row
 
@@ -178,6 +183,8 @@ def _check_deadlines(world: World, group: Group) -> None:
         assert sync is not None
     if sync is not None:
         assert group.state in (GroupState.COMPLETING, GroupState.STABLE)
+    freezes = [operation for operation in group.operations if operation.kind == "freeze"]
+    assert (armed(("freeze", group.id, "")) is not None) == bool(freezes)
     for member in group.members.values():
         session = armed(("session", group.id, member.id))
         if member.is_new or not member.is_waiting:
@@ -191,7 +198,7 @@ def _names(world: World) -> Iterator[Deadline]:
     """Every deadline that may be armed."""
     yield _SWEEP
     for group in world.coordinator.groups.values():
-        for kind in ("join", "sync", "expansion"):
+        for kind in ("join", "sync", "expansion", "freeze"):
             yield kind, group.id, ""
         for member_id in {*group.members, *group.pending_joins}:
             yield "session", group.id, member_id

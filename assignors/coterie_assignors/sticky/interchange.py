@@ -1,5 +1,7 @@
 """Which partitions move, where members report state: those that takers have copies of.
 
+And not those of which they tried to make copies in vain.
+
 To the balance, one partition is as good as another.  To a member it is not: it takes
 over at once what it has a caught-up copy of, and has to copy anything else first.  And as each
 answer starts from the partitions that members own, moves that wait for their copies would
@@ -22,7 +24,7 @@ from coterie_assignors.base import (
     in_kafka_order,
     subscribers_by_topic,
 )
-from coterie_assignors.copies import Copies, Pair
+from coterie_assignors.copies import NO_COPY, Copies, Pair
 from coterie_assignors.ownership import UNOWNED, resolve_claims
 from coterie_protocol.consumer import flatten, group_by_topic
 
@@ -136,7 +138,7 @@ class _Kinds:
 
 def _exchanged(
     moving: Sequence[Pair],
-    alike: Iterable[Pair],
+    alike: Sequence[Pair],
     plan: _Plan,
     gives: Counter[int],
     takes: Counter[int],
@@ -145,7 +147,8 @@ def _exchanged(
     """The new takers of partitions that move, or moved before."""
     taker, owner = plan.taker, plan.owner
     changes: dict[Pair, int] = {}
-    for _, pair, member in sorted(_copied(frozenset(alike), takes, copies)):
+    candidates = [*_copied(frozenset(alike), takes, copies), *_untried(alike, taker, takes, copies)]
+    for _, pair, member in sorted(candidates):
         giver = owner.get(pair, UNOWNED)
         if pair not in changes and takes[member] and gives[giver] and giver != member:
             changes[pair] = member
@@ -176,3 +179,19 @@ def _copied(
         for pair, lag in copies.of_process[copies.process_of[member]].items():
             if pair in alike and pair not in refused:
                 yield lag, pair, member
+
+
+def _untried(
+    alike: Sequence[Pair], taker: Mapping[Pair, int], takes: Iterable[int], copies: Copies
+) -> Iterable[tuple[int, Pair, int]]:
+    """What takers have no copies of, for those that do not get on with what they are to have."""
+    if not copies.stalled:
+        return
+    process_of = copies.process_of
+    stuck = {taker[pair] for pair in alike if (pair, process_of[taker[pair]]) in copies.stalled}
+    for member in sorted(stuck.intersection(takes)):
+        process, refused = process_of[member], flatten(copies.order[member].refused)
+        for pair in alike:
+            is_new = copies.lag(pair, process) == NO_COPY and (pair, process) not in copies.stalled
+            if is_new and pair not in refused:
+                yield NO_COPY, pair, member

@@ -66,7 +66,8 @@ class Group:
     def may_keep(self, pair: Pair, member: int) -> bool:
         """Whether a member can be given a copy of a partition's state."""
         info = self.copies.order[member]
-        return info.warm is not None and not info.is_away and self.may_have(pair, member)
+        is_able = info.warm is not None and not (info.is_away or info.is_drained)
+        return is_able and self.may_have(pair, member)
 
 
 def group_of(

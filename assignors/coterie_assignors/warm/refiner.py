@@ -110,10 +110,18 @@ def _moves(group: Group, active: Mapping[Pair, int], standbys: Standbys) -> list
     ]
 
 
-def _urgency(group: Group) -> Callable[[Move], tuple[int, Pair]]:
-    """Sorts copies: those that are under way come first, or none of them would ever be finished."""
+def _urgency(group: Group) -> Callable[[Move], tuple[bool, int, Pair]]:
+    """Sorts copies: those that are under way come first, or none of them would ever be finished.
+
+    Those that do not get on come last, or no others would ever begin.
+    """
     copies = group.copies
-    return lambda move: (copies.lag(move.pair, copies.process_of[move.member]), move.pair)
+
+    def key(move: Move) -> tuple[bool, int, Pair]:
+        process = copies.process_of[move.member]
+        return (move.pair, process) in copies.stalled, copies.lag(move.pair, process), move.pair
+
+    return key
 
 
 def _standbys_of_members(group: Group, standbys: Standbys) -> Iterator[tuple[int, Pair]]:

@@ -15,7 +15,9 @@ from coterie_cli.connection import (
     http_address,
     http_addresses,
 )
+from coterie_cli.group_operations import add_operations
 from coterie_cli.nearest import did_you_mean
+from coterie_cli.operation_text import operation_sentences
 from coterie_cli.options import GroupName, Json, Target, check_number, with_target
 from coterie_cli.output import (
     MISUSED,
@@ -30,7 +32,7 @@ from coterie_cli.output import (
     time_text,
 )
 from coterie_cli.rebalances import explain
-from coterie_cli.views import group_view, member_views
+from coterie_cli.views import group_view, member_views, operation_views
 from coterie_cli.work_text import absences, moves, work_text
 
 if TYPE_CHECKING:
@@ -106,6 +108,8 @@ def describe(group: GroupName, *, target: Target, json: Json = False) -> None:
         return
     assignor = f", {found.protocol}" if found.protocol else ""
     say(f"{found.group_id}: {found.state}{assignor}, coordinated by {found.coordinator}")
+    for sentence in operation_sentences(operation_views(found)):
+        print_prose(sentence, terminal_columns())
     say()
     print_members(found)
 
@@ -167,7 +171,8 @@ def why(
         print_json(records)
         return
     columns = terminal_columns()
-    for sentence in absences(found["members"]):
+    standing = operation_sentences(found.get("operations", ()))  # nodes of before don't tell
+    for sentence in (*standing, *absences(found["members"])):
         print_prose(sentence, columns)
         say()
     for number, record in enumerate(records):
@@ -233,3 +238,6 @@ def rebalance(group: GroupName, *, target: Target) -> None:
     found = ask_about_group(target, group, "rebalance", post=True)
     present = [each for each in found["members"] if each.get("away_since_ms") is None]
     say(f"{group} rebalances: {count_of(len(present), 'member')} to join again.")
+
+
+add_operations(app)

@@ -49,6 +49,11 @@ Out = Annotated[str, typer.Option("--out", "-o", help="Where the tables go; a ne
 #: Spark shares its threads out between alerts and new tables, so that alerts need not wait.
 _FAIR: Final = {"spark.scheduler.mode": "FAIR"}
 
+ByDay = Annotated[
+    bool,
+    typer.Option("--by-day", help="Divide the large tables into folders, one for each day."),
+]
+
 #: How many files are named.
 _NAMED: Final = 5
 
@@ -66,6 +71,7 @@ def run(
         typer.Option(help="A CSV of partitions' ends (topic,partition,ts,offset), for the lag."),
     ] = None,
     *,
+    by_day: ByDay = False,
     engine: Engine,
     json: Json = False,
 ) -> None:
@@ -73,7 +79,9 @@ def run(
     # What was read before is read again for the tables.
     with (
         showing_status() as show,
-        running_spark(engine, show, inputs=[*journals, *_made(out)]) as spark,
+        running_spark(
+            engine, show, _layout(by_day=by_day), inputs=[*journals, *_made(out)]
+        ) as spark,
     ):
         from coterie_pipeline.batch import NoJournalsError, read_ends
         from coterie_pipeline.batch import run as run_batch
@@ -97,8 +105,7 @@ def run(
         return
     reading = done.reading
     say(f"{count_of(reading.segments, 'file')}, {reading.fresh:,} of them new or changed.")
-    _name("not read, as their names are not a journal's", reading.passed_over)
-    _name("read in part only, as the rest can't be unpacked", reading.damaged)
+    _tell(reading.passed_over, reading.damaged)
     unread = done.moment.rows["unread"]
     if unread:
         say(f"{count_of(unread, 'line')} can't be read: the table `unread` says which, and why.")
@@ -110,17 +117,27 @@ def run(
     _print_advice(advice)
 
 
+def _layout(*, by_day: bool) -> dict[str, str]:
+    """The setting of Spark that says how tables are laid out; see `coterie_pipeline.layout`."""
+    return {"spark.coterie.tables.byDay": "true"} if by_day else {}
+
+
 def _made(out: str) -> list[str]:
     """What a directory holds, if it is there."""
     return [out] if Path(out).exists() else []
 
 
-def _name(what: str, paths: Sequence[str]) -> None:
+def _tell(passed_over: Sequence[str], damaged: Sequence[str], *, err: bool = False) -> None:
     """Name files that were not read as others were."""
-    if paths:
-        some = ", ".join(map(printable, paths[:_NAMED]))
-        more = f", and {len(paths) - _NAMED:,} more" if len(paths) > _NAMED else ""
-        say(f"{count_of(len(paths), 'file')} {what}: {some}{more}.")
+    told = (
+        ("not read, as their names are not a journal's", passed_over),
+        ("read in part only, as the rest can't be unpacked", damaged),
+    )
+    for what, paths in told:
+        if paths:
+            some = ", ".join(map(printable, paths[:_NAMED]))
+            more = f", and {len(paths) - _NAMED:,} more" if len(paths) > _NAMED else ""
+            typer.echo(f"{count_of(len(paths), 'file')} {what}: {some}{more}.", err=err)
 
 
 def _print_advice(advice: Sequence[Advice]) -> None:
@@ -138,7 +155,7 @@ def _print_advice(advice: Sequence[Advice]) -> None:
 
 @app.command()
 @with_engine
-def follow(
+def follow(  # noqa: PLR0913  # one for each option
     journals: Journals,
     out: Out,
     every: Annotated[
@@ -153,12 +170,14 @@ def follow(
         str, typer.Option(help="Alert at so many rebalances of a group within so many minutes.")
     ] = "5/5",
     *,
+    by_day: ByDay = False,
     engine: Engine,
     once: Annotated[bool, typer.Option("--once", help="Stop when all is read.")] = False,
     json: Json = False,
 ) -> None:
     """Keep tables up to date while journals grow, and tell of overlaps and storms at once."""
-    with showing_status() as show, running_spark(engine, show, _FAIR) as spark:
+    settings = {**_FAIR, **_layout(by_day=by_day)}
+    with showing_status() as show, running_spark(engine, show, settings) as spark:
         from coterie_pipeline.streaming import follow as following
         from coterie_pipeline.streaming.alerts import Storm
         from coterie_pipeline.streaming.source import SourceError
@@ -179,6 +198,7 @@ def follow(
                 options,
                 on_alert=lambda row: _print_alert(row, json=json),
                 on_progress=lambda so_far: show(_progress_text(so_far)),
+                on_oddity=lambda oddity: _tell(oddity.passed_over, oddity.damaged, err=json),
             )
         except (following.CheckpointError, WrongLayoutError) as error:
             fail(str(error), MISUSED)

@@ -18,7 +18,8 @@ def simulate(
         int, typer.Option(min=1, help="Without --runs: go on until so many steps were taken.")
     ] = 100_000,
     profile: Annotated[
-        str, typer.Option(help="calm, rough, hostile, strangers, failovers, swarm, or brief.")
+        str,
+        typer.Option(help="calm, rough, hostile, strangers, stateful, failovers, swarm, or brief."),
     ] = "swarm",
     nodes: Annotated[
         int, typer.Option(min=1, max=9, help="Coordinators, which share a database.")

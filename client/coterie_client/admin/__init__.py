@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         MemberDescription,
         MemberRef,
         NewTopic,
+        OperationDescription,
         PartitionDescription,
         Result,
         Results,
@@ -64,6 +65,7 @@ __all__ = [
     "NewTopic",
     "Offsets",
     "Operation",
+    "OperationDescription",
     "PartitionDescription",
     "Pattern",
     "Permission",
@@ -87,7 +89,8 @@ _MODULES: Final = {
     "groups": "Groups Members",
     "models": (
         "CommittedOffset CreatedTopic FoundOffset GroupDescription GroupListing MemberDescription"
-        " MemberRef NewTopic PartitionDescription Result Results TopicDescription TopicListing"
+        " MemberRef NewTopic OperationDescription PartitionDescription Result Results"
+        " TopicDescription TopicListing"
     ),
     "offsets": "Offsets",
     "topics": "Topics",

@@ -12,6 +12,7 @@ from coterie_client.admin.models import (
     GroupListing,
     MemberDescription,
     MemberRef,
+    OperationDescription,
     Result,
     Results,
     error_of,
@@ -34,6 +35,7 @@ from coterie_protocol.messages import (
     MemberIdentity,
     MemberResponse,
 )
+from coterie_protocol.operations import Operation, partitions_of
 from coterie_protocol.streams.reading import Orders, read_lags, read_orders
 
 __all__ = ["Groups", "Members"]
@@ -96,7 +98,9 @@ class Groups:
         async def ask(
             node: NodeAddress, asked: Iterable[str], deadline_s: float
         ) -> Mapping[str, Result[GroupDescription]]:
-            request = DescribeGroupsRequest(groups=tuple(asked), wants_absences=True)
+            request = DescribeGroupsRequest(
+                groups=tuple(asked), wants_absences=True, wants_operations=True
+            )
             answer = await self._caller.ask(request, deadline_s, node)
             return {group.group_id: _described(group, node) for group in answer.groups}
 
@@ -228,7 +232,26 @@ def _described(group: DescribedGroup, node: NodeAddress) -> Result[GroupDescript
             protocol=group.protocol_data,
             members=tuple(_member(member, is_consumer=is_consumer) for member in group.members),
             coordinator=node,
+            operations=tuple(
+                _operation(each, is_followed=not group.operations_not_followed)
+                for each in group.operations
+            ),
         )
+    )
+
+
+def _operation(operation: Operation, *, is_followed: bool) -> OperationDescription:
+    return OperationDescription(
+        operation=operation.kind,
+        member_id=operation.member_id,
+        instance_id=operation.instance_id,
+        partitions=partitions_of(operation),
+        at_a_time=operation.at_a_time,
+        by=operation.by,
+        reason=operation.reason,
+        since_ms=operation.since_ms,
+        until_ms=operation.until_ms if operation.until_ms >= 0 else None,
+        followed=is_followed,
     )
 
 

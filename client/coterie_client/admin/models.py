@@ -23,6 +23,7 @@ __all__ = [
     "MemberDescription",
     "MemberRef",
     "NewTopic",
+    "OperationDescription",
     "PartitionDescription",
     "Result",
     "Results",
@@ -181,6 +182,28 @@ class MemberDescription:
 
 
 @dataclass(frozen=True, slots=True)
+class OperationDescription:
+    """What an administrator has ordered of a group, and still stands."""
+
+    #: One of drain, pin, keep-from, freeze.
+    operation: str
+    #: Whom it is about: a static member by its name, a dynamic one by its id.
+    member_id: str | None
+    instance_id: str | None
+    #: What a pin or keep-from is about.
+    partitions: frozenset[TopicPartition]
+    #: How many partitions a drained member gives up at a time; 0 for all at once.
+    at_a_time: int
+    by: str
+    reason: str
+    since_ms: int
+    #: When it ends by itself; None if it does not.
+    until_ms: int | None
+    #: Whether a member is there that would carry it out as the leader.
+    followed: bool
+
+
+@dataclass(frozen=True, slots=True)
 class GroupDescription:
     """A group with its members."""
 
@@ -192,6 +215,8 @@ class GroupDescription:
     members: tuple[MemberDescription, ...]
     #: The node that coordinates it.
     coordinator: NodeAddress
+    #: What administrators have ordered; nothing with Kafka's brokers.
+    operations: tuple[OperationDescription, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

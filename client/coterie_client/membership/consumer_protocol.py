@@ -16,6 +16,7 @@ from coterie_assignors import (
     Claim,
     Cluster,
     MemberInfo,
+    Operations,
     RebalanceProtocol,
     WarmReport,
     WarmSettings,
@@ -31,6 +32,7 @@ from coterie_client.membership.events import (
     ReportUnreadable,
     SubscriptionUnreadable,
 )
+from coterie_client.membership.operations import read_operations
 from coterie_protocol.consumer import (
     NEEDS_REJOIN,
     Assignment,
@@ -150,6 +152,8 @@ class Roster:
     members: Mapping[str, MemberInfo] = field(default_factory=dict)
     #: In which version the leader writes to those that report state.
     versions: GroupVersions = field(default_factory=GroupVersions)
+    #: What administrators have ordered; None if that is nothing.
+    operations: Operations | None = None
 
     @property
     def topics(self) -> frozenset[str]:
@@ -168,7 +172,7 @@ def read_members(answer: JoinGroupResponse, outbox: Outbox, latest: int = LATEST
         said, block = _read(member, outbox)
         info = _with_report(said, block, outbox, latest, versions)
         found[member.member_id] = _with_absence(info, member.away_with, answer.generation_id)
-    return Roster(found, GroupVersions.of(versions, latest))
+    return Roster(found, GroupVersions.of(versions, latest), read_operations(answer))
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +193,8 @@ class Outcome:
 
     #: Each member's assignment, ready to send.
     assignments: tuple[SyncGroupRequestAssignment, ...]
-    #: Whether this is what is right in the end, so that nothing waits until state has moved.
+    #: Whether this is what the assignor wants in the end: nothing waits until state has moved, or
+    #: is where an administrator wants it.
     is_final: bool
 
 
@@ -197,7 +202,7 @@ def decide(
     assignor: Assignor, cluster: Cluster, roster: Roster, by: Leadership, outbox: Outbox
 ) -> Outcome:
     """Share out the partitions."""
-    adjustment = lead(assignor, cluster, roster.members, by.settings)
+    adjustment = lead(assignor, cluster, roster.members, by.settings, roster.operations)
     code = NEEDS_REJOIN if adjustment.needs_rejoin else 0
     assignments = tuple(
         SyncGroupRequestAssignment(
@@ -222,7 +227,8 @@ def decide(
             standbys=_count(adjustment.standbys),
         )
     )
-    return Outcome(assignments, adjustment.is_final)
+    # What is ordered may keep the group from what the assignor would want.
+    return Outcome(assignments, adjustment.is_final and roster.operations is None)
 
 
 def _orders(roster: Roster, member_id: str, adjustment: Adjustment, by: Leadership) -> bytes | None:
@@ -240,6 +246,7 @@ def _orders(roster: Roster, member_id: str, adjustment: Adjustment, by: Leadersh
     next_ms = NO_REBALANCE
     if looks_again:
         next_ms = next_probing_ms(by.wall_ms, by.settings.probing_rebalance_interval_ms)
+        next_ms = min(next_ms, NO_REBALANCE)  # all that the field has room for
     orders = orders_of(member, adjustment, roster.versions, next_ms)
     active = flatten(adjustment.assignment[member_id])
     return join_user_data(None, encode_orders(orders, active, member.topics))

@@ -116,7 +116,7 @@ class Joining:
         if state.phase is Phase.PREPARING and not state.releasing:
             state.enter(Phase.JOINING)
             self._outbox.report(JoinStarted(reason=self._reason, keeping=len(state.owned)))
-            self._standbys.begin_join()
+            self._standbys.begin_join(now_ms)
         if self._lookup.address is not None:
             self._ask(now_ms)
 
@@ -248,6 +248,7 @@ class Joining:
             reason=self._reason[:REASON_CHARS],
             registration_timeout_ms=config.registration_timeout_ms,
             wants_absences=True,
+            wants_operations=True,
         )
         self._send(request, self._joined, now_ms)
 

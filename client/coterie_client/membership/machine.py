@@ -185,6 +185,10 @@ class Membership:
         """
         return self._standbys.note_lag(partition, lag)
 
+    def note_failure(self, partition: TopicPartition) -> None:
+        """Note that the restore of a partition failed, and is to be started again."""
+        self._standbys.note_failure(partition)
+
     def commit(
         self, key: Hashable, partition: TopicPartition, token: int, position: Position
     ) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Final, TypeAlias
 from uuid import UUID
 
-from coterie_assignors import RUNNING, UNKNOWN, WarmReport, WarmSettings
+from coterie_assignors import RUNNING, STALLED, UNKNOWN, WarmReport, WarmSettings
 from coterie_client.membership.actions import KeepWarm, Role
 from coterie_client.membership.context import Context
 from coterie_client.membership.events import (
@@ -18,6 +18,7 @@ from coterie_client.membership.events import (
     WarmUpReady,
 )
 from coterie_client.membership.phases import Phase
+from coterie_client.membership.stalls import Stalls
 from coterie_client.wire.addresses import TopicPartition
 from coterie_protocol.streams import next_version
 
@@ -48,6 +49,7 @@ class Standbys:
         self._outbox = context.outbox
         self._state = context.state
         self._settings = context.config.warm or WarmSettings()
+        self._stalls = Stalls(self._settings.probing_rebalance_interval_ms)
         self._held: Held | None = None
         #: What is kept up to date, and why.
         self.roles: dict[TopicPartition, Role] = {}
@@ -120,7 +122,12 @@ class Standbys:
         if partition not in self.roles and partition not in self._state.owned:
             return False  # its task has not heard yet that it is over
         self._lags[partition] = lag
+        self._stalls.note_lag(partition, lag)
         return self._is_ready(partition)
+
+    def note_failure(self, partition: TopicPartition) -> None:
+        """Note that a restore failed."""
+        self._stalls.note_failure(partition)
 
     def _ready(self) -> tuple[TopicPartition, ...]:
         """The warm-ups that have caught up since the leader was last told of them."""
@@ -139,13 +146,14 @@ class Standbys:
 
     # -- what the leader is told ---------------------------------------------------------------
 
-    def begin_join(self) -> None:
+    def begin_join(self, now_ms: int) -> None:
         """Look anew at what is held when it is reported next.
 
         All attempts at one join report the same: a coordinator that has the first one already takes
         another report for news, and has the group rebalance for it.
         """
         self._report = None
+        self._stalls.look(now_ms)
 
     def report(self, stopped: AbstractSet[TopicPartition] = frozenset()) -> bytes | None:
         """What to tell the leader; None if the member holds no state.
@@ -175,7 +183,9 @@ class Standbys:
         lags = dict.fromkeys(self._had | self._owned | self.roles.keys(), UNKNOWN)
         lags |= held
         lags |= {p: self._lags[p] for p in self.roles if p in self._lags}
-        return {p: lag if lag >= 0 else UNKNOWN for p, lag in lags.items()}
+        lags = {p: lag if lag >= 0 else UNKNOWN for p, lag in lags.items()}
+        stalled = (p for p in self._stalls.stalled if self.roles.get(p) is not Role.STANDBY)
+        return lags | {p: STALLED for p in stalled if not self._is_acceptable(lags.get(p))}
 
     @property
     def _owned(self) -> AbstractSet[TopicPartition]:
@@ -213,6 +223,8 @@ class Standbys:
         if promoted:
             self._outbox.report(StandbysPromoted(partitions=promoted, lag=self._worst(promoted)))
         self._hold(roles)
+        self._stalls.watch((p for p, role in roles.items() if role is Role.WARM_UP), now_ms)
+        self._stalls.forget(assigned)
         self._lags = {p: lag for p, lag in self._lags.items() if p in roles or p in state.owned}
         self._plan_probing(orders, now_ms)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from coterie_assignors import RUNNING, UNKNOWN, Adjustment, MemberInfo, WarmReport
+from coterie_assignors import RUNNING, STALLED, UNKNOWN, Adjustment, MemberInfo, WarmReport
 from coterie_client.wire.addresses import TopicPartition
 from coterie_protocol.consumer import flatten
 from coterie_protocol.exceptions import ProtocolError
@@ -45,7 +45,8 @@ __all__ = [
 
 Partitions: TypeAlias = frozenset[TopicPartition]
 
-# A report's own sentinels are Kafka's; nothing has to be translated.
+# A report's own sentinels are Kafka's; nothing has to be translated.  `STALLED` is no sentinel of
+# Kafka's: whoever does not know it takes the lag for unknown.
 assert (RUNNING, UNKNOWN) == (LATEST_OFFSET, UNKNOWN_OFFSET_SUM)
 
 
@@ -97,7 +98,7 @@ def read_report(data: bytes, topics: Iterable[str], latest: int = LATEST_VERSION
         return ReadReport(WarmReport(), error.version, error.latest_supported)
     tasks = TopicTasks(topics)
     lags = {
-        partition: lag if lag >= 0 or lag == RUNNING else UNKNOWN
+        partition: lag if lag >= 0 or lag in (RUNNING, STALLED) else UNKNOWN
         for task, lag in info.task_offset_sums.items()
         if (partition := tasks.partition_of(task)) is not None
     }

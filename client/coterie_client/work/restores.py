@@ -178,6 +178,7 @@ class RestoreSupervisor:
         backoff = self._backoffs.setdefault(key, RestartBackoff(Restart(), self._random))
         pause_s = backoff.failed(job.began_s, self._loop.time())
         self._emit(RestoreFailed(partition=key, exception=error, pause_s=pause_s))
+        job.standby.restore_failed()
         self._begin(job)
 
     def _fail(self, job: _Job, error: BaseException) -> None:

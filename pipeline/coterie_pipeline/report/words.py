@@ -51,6 +51,9 @@ _CAUSES: Final[Mapping[str, str]] = {
     "static_expansion": "static members came",
     "topic_changed": "a topic changed",
     "admin": "an administrator asked for it",
+    "drain": "a member was drained, or its drain was lifted",
+    "pin": "partitions were pinned, kept from a member, or set free",
+    "freeze": "the group was frozen, or its freeze ended",
     "over_capacity": "the group had too many members",
     "assigned_twice": "one assignment gave it to both",
     "claimed_twice": "both claimed it",
@@ -59,6 +62,9 @@ _CAUSES: Final[Mapping[str, str]] = {
 
 _SHORT_CAUSES: Final[Mapping[str, str]] = {
     "admin": "asked for",
+    "drain": "a drain",
+    "pin": "a pin",
+    "freeze": "a freeze",
     "revocation_follow_up": "follow-up",
     "static_expansion": "static members came",
 }

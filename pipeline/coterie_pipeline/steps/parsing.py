@@ -27,6 +27,7 @@ __all__ = [
     "COMMITS",
     "CONTROL",
     "DAMAGED",
+    "REST_DAMAGED",
     "UNREAD",
     "Parsed",
     "lines_schema",
@@ -41,6 +42,7 @@ UNREAD: Final = "unread"
 
 #: Why the rest of a file can't be read.
 DAMAGED: Final = "damaged"
+REST_DAMAGED: Final = "the rest of this file can't be unpacked"
 
 _COMMITTED: Final = OffsetsCommitted.kind
 

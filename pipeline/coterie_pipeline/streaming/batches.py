@@ -10,7 +10,14 @@ from pyspark.sql import functions as F
 
 from coterie_pipeline.files import Files
 from coterie_pipeline.session import quick_session
-from coterie_pipeline.steps.parsing import CONTROL, Parsed, parse
+from coterie_pipeline.steps.parsing import (
+    CONTROL,
+    DAMAGED,
+    REST_DAMAGED,
+    UNREAD,
+    Parsed,
+    parse,
+)
 from coterie_pipeline.streaming.alerts import ALERTS, Storm, alerts
 from coterie_pipeline.streaming.pieces import Pieces, piece_name
 
@@ -54,6 +61,19 @@ class AlertLog:
         return fresh
 
 
+def _read(raw: DataFrame) -> Parsed:
+    """Parse lines; one that is null is the rest of a file that can't be unpacked."""
+    damaged = raw.where("value IS NULL").select(
+        "segment",
+        F.lit(DAMAGED).alias("why"),
+        F.lit(REST_DAMAGED).alias("line"),
+        F.lit(UNREAD).alias("part"),
+    )
+    parsed = parse(raw)
+    others = parsed.others.unionByName(damaged, allowMissingColumns=True)
+    return Parsed(parsed.commits, others)
+
+
 # -- the batches -----------------------------------------------------------------------------------
 
 
@@ -77,7 +97,9 @@ class Batches:
         pieces: Pieces,
         storm: Storm,
         on_alert: Callable[[Row], None],
+        on_damaged: Callable[[list[str]], None] = lambda _: None,
     ) -> None:
+        self._on_damaged = on_damaged
         self._pieces = pieces
         self._quick = pieces.quick()
         self._alert_log = AlertLog(quick_session(spark), pieces.out)
@@ -110,10 +132,12 @@ class Batches:
         raw = raw.persist()  # parsing reads it twice
         seen, counted = Observation(), Observation()
         is_about_group = (F.col("part") == CONTROL) & (F.col("group") != "")
-        parsed = parse(raw)
+        is_damaged = F.col("why") == DAMAGED
+        parsed = _read(raw)
         others = parsed.others.observe(
             seen,
-            F.count(F.lit(1)).alias("lines"),
+            F.count_if(~F.coalesce(is_damaged, F.lit(False))).alias("lines"),
+            F.collect_set(F.when(is_damaged, F.col("segment"))).alias("damaged"),
             F.collect_set(F.when(is_about_group, F.col("group"))).alias("groups"),
         )
         commits = parsed.commits.observe(counted, F.count(F.lit(1)).alias("lines"))
@@ -122,6 +146,8 @@ class Batches:
         finally:
             raw.unpersist()
         self.lines += seen.get["lines"] + counted.get["lines"]
+        if seen.get["damaged"]:
+            self._on_damaged(sorted(seen.get["damaged"]))
         groups = seen.get["groups"]
         if groups:
             self._alert(groups, piece)

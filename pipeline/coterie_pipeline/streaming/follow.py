@@ -25,6 +25,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 import coterie_pipeline.streaming
+from coterie_pipeline.files import shown
 from coterie_pipeline.steps import parse
 from coterie_pipeline.streaming.alerts import Storm
 from coterie_pipeline.streaming.batches import Batches, Stopping
@@ -37,12 +38,13 @@ from coterie_pipeline.streaming.source import (
     SourceError,
     find,
     name_of,
+    passed_over,
     source_options,
     tails,
 )
 from coterie_pipeline.warehouse import BRONZE, Warehouse
 
-__all__ = ["CheckpointError", "FollowOptions", "Progress", "follow"]
+__all__ = ["CheckpointError", "FollowOptions", "Oddity", "Progress", "follow"]
 
 #: How often the main thread checks whether it has something to do.
 _LOOK_S: Final = 0.2
@@ -86,6 +88,16 @@ class Progress:
     published: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Oddity:
+    """Files that were found, and were not read as others are."""
+
+    #: Files that are not read, as they have other names than a journal's.
+    passed_over: tuple[str, ...] = ()
+    #: Compressed files of which only the beginning was read, as the rest can't be unpacked.
+    damaged: tuple[str, ...] = ()
+
+
 def follow(
     spark: SparkSession,
     journals: Iterable[str],
@@ -94,11 +106,13 @@ def follow(
     *,
     on_alert: Callable[[Row], None] = lambda _: None,
     on_progress: Callable[[Progress], None] = lambda _: None,
+    on_oddity: Callable[[Oddity], None] = lambda _: None,
 ) -> None:
     """Follow journals until SIGINT or SIGTERM, or to their present ends with `once`.
 
     `on_alert` gets each new row of `alerts`, from another thread.  An alert of the micro-batch in
-    which a driver was killed may be passed again by the next one; it is stored once.
+    which a driver was killed may be passed again by the next one; it is stored once.  `on_oddity`
+    gets files that are not read, or not to their ends, in the same way.
 
     Raises `CheckpointError` if `out` was made by following other journals, `WrongLayoutError` if it
     holds something else, and `SourceError` if there are no journals or they can't be read any
@@ -108,14 +122,20 @@ def follow(
     journals = tuple(_folder(journal) for journal in journals)
     warehouse = Pieces(spark, out)
     _claim(warehouse, journals)
-    batches = Batches(spark, warehouse, wanted.storm, on_alert)
+    batches = Batches(
+        spark,
+        warehouse,
+        wanted.storm,
+        on_alert,
+        lambda names: on_oddity(Oddity(damaged=tuple(map(shown, names)))),
+    )
     tables = _Tables(spark, warehouse, batches, journals)
     checkpoint = f"{warehouse.out}/{_CHECKPOINT}"
     warehouse.mend()
     with _stop_signals() as stop:
         query = _start(spark, journals, checkpoint, batches.take, wanted)
         try:
-            _attend(query, stop, wanted, tables, on_progress)
+            _attend(query, stop, wanted, tables, on_progress, _Others(journals, on_oddity))
         finally:
             # Spark would interrupt a micro-batch, which does no harm but wastes its work.
             batches.finish()
@@ -180,18 +200,37 @@ def _attend(
     options: FollowOptions,
     tables: _Tables,
     on_progress: Callable[[Progress], None],
+    others: _Others,
 ) -> None:
     """Publish tables and report progress, while another thread handles micro-batches."""
     reported = None
+    others.tell()
     due_s = time.monotonic() + options.refresh_s
     while query.isActive and not stop.wait(_LOOK_S):
         # With `once`, the tables are published at the end.
         if not options.once and time.monotonic() >= due_s:
             tables.publish()
+            others.tell()
             due_s = time.monotonic() + options.refresh_s
         if tables.steps != reported:
             reported = tables.steps
             on_progress(tables.progress(query))
+
+
+class _Others:
+    """Files beside the journals that are not read, each told of once."""
+
+    def __init__(self, journals: Sequence[str], on_oddity: Callable[[Oddity], None]) -> None:
+        self._journals = journals
+        self._on_oddity = on_oddity
+        self._told: set[str] = set()
+
+    def tell(self) -> None:
+        """Look for them, and tell of new ones."""
+        fresh = [path for path in passed_over(self._journals) if path not in self._told]
+        if fresh:
+            self._told.update(fresh)
+            self._on_oddity(Oddity(passed_over=tuple(fresh)))
 
 
 class _Tables:

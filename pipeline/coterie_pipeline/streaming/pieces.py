@@ -103,6 +103,7 @@ class Pieces(Warehouse):
             "through": through,
             "tails": changes.tails,
             "deleted_ms": changes.deleted_ms,
+            "by_day": changes.by_day,
         }
 
     def merge(self, at_least: int = _MERGED) -> None:

@@ -11,7 +11,7 @@ The moment's `latest.json` says how far it goes, so the next round may be that o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from coterie_pipeline.files import Files
+from coterie_pipeline.layout import DAY, Counted, is_by_day, write_table
 from coterie_pipeline.steps import CLOCKS, Making
 from coterie_pipeline.steps.lines import of_entangled, of_groups, readable
 from coterie_pipeline.tables import ADVICE, TABLES
@@ -49,6 +50,8 @@ class Changes:
     #: The groups in lines that may be torn, which are replaced before the next moment.
     tails: Sequence[str]
     deleted_ms: Mapping[str, Sequence[int]]
+    #: Whether tables are laid out by day.
+    by_day: bool
     #: For each table, the number of rows of each bucket as of the moment before.
     counts: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
@@ -71,12 +74,17 @@ class Changes:
         )
         deleted_ms = {topic: list(times) for topic, times in making.facts.deleted_ms.items()}
         in_tails = sorted({row.group for row in rows if row.is_tail})
-        # Any group may have owned a topic that is gone.
-        if former is None or former.get("deleted_ms") != deleted_ms:
-            return cls(None, in_tails, deleted_ms)
+        by_day = is_by_day(bronze.sparkSession)
+        # Any group may have owned a topic that is gone, and files in other folders are of no use.
+        if (
+            former is None
+            or former.get("deleted_ms") != deleted_ms
+            or former.get("by_day", False) != by_day
+        ):
+            return cls(None, in_tails, deleted_ms, by_day)
         groups = {row.group for row in rows} | set(former["tails"])
         groups |= _entangled(bronze, making, {row.node for row in rows})
-        return cls(sorted(groups - {_NO_GROUP}), in_tails, deleted_ms, former["buckets"])
+        return cls(sorted(groups - {_NO_GROUP}), in_tails, deleted_ms, by_day, former["buckets"])
 
 
 def _entangled(bronze: DataFrame, making: Making, nodes: set[str]) -> set[str]:
@@ -90,7 +98,7 @@ def _entangled(bronze: DataFrame, making: Making, nodes: set[str]) -> set[str]:
 
 def bucket_of(file: str) -> int | None:
     """The bucket of a file, by its name; None if it is no part of a table."""
-    match = _PART.match(file)
+    match = _PART.match(file.rpartition("/")[2])
     return None if match is None else int(match[1])
 
 
@@ -122,14 +130,22 @@ class Rounds:
 
     def _take_over(self, former: str, table: str, touched: Sequence[int]) -> None:
         """Have the files of all other buckets."""
-        for file in self._files.names(table):
+        for file in self._parts(table):
             # Spark writes a file for part 0 even if that is empty.
             if bucket_of(file) == 0 and 0 not in touched:
                 self._files.delete(f"{table}/{file}")
-        for file in self._files.names(former):
+        for file in self._parts(former):
             bucket = bucket_of(file)
             if bucket is not None and bucket not in touched:
                 self._files.link(f"{former}/{file}", f"{table}/{file}")
+
+    def _parts(self, table: str) -> Iterator[str]:
+        """The names of a table's files, with the folders of days."""
+        for name in self._files.names(table):
+            if name.startswith(f"{DAY}="):
+                yield from (f"{name}/{file}" for file in self._files.names(f"{table}/{name}"))
+            else:
+                yield name
 
     def read(self, name: str, rows: DataFrame) -> DataFrame:
         """A table that was written, with the columns of some rows."""
@@ -142,7 +158,7 @@ class Rounds:
         """What is still right in buckets that are written again."""
         paths = [
             self._files.path(f"{table}/{file}")
-            for file in self._files.names(table)
+            for file in self._parts(table)
             if bucket_of(file) in touched
         ]
         if not paths:
@@ -155,9 +171,13 @@ class Rounds:
         bucket = F.expr(_BUCKET) if is_by_group else F.lit(0)
         counted = Observation()
         each = [F.count_if(bucket == number).alias(f"n{number}") for number in touched]
-        placed = rows.repartition(BUCKETS, "group") if is_by_group else rows
-        counting = placed.observe(counted, F.count(F.lit(1)).alias("rows"), *each)
-        counting.write.mode("overwrite").parquet(self._files.path(f"{self._folder}/{name}"))
+        write_table(
+            name,
+            rows,
+            self._files.path(f"{self._folder}/{name}"),
+            Counted(counted, (F.count(F.lit(1)).alias("rows"), *each)),
+            buckets=BUCKETS if is_by_group else None,
+        )
         counts = list(self._changes.counts.get(name, [0] * BUCKETS))
         for number in touched:
             counts[number] = counted.get[f"n{number}"]

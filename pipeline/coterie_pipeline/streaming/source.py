@@ -2,7 +2,9 @@
 
 It looks for segments beneath the given directories again and again, so nodes may appear at any
 time.  It reads only whole lines, and what a crash left of a line once that is certain.  A segment
-that its node deleted is an error only if it was to be read and was not.
+that its node deleted is an error only if it was to be read and was not.  Of a compressed segment
+that can't be unpacked to its end, what comes before is read, and a line that is null stands for
+the rest.
 
 The executors of a cluster must find the files under the same paths.
 """
@@ -13,6 +15,7 @@ import contextlib
 import json
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -36,6 +39,7 @@ from coterie_pipeline.streaming.offsets import (
     ranges,
     survey,
     time_of,
+    writer_of,
 )
 
 __all__ = [
@@ -47,6 +51,7 @@ __all__ = [
     "cut",
     "find",
     "name_of",
+    "passed_over",
     "read_lines",
     "source_options",
     "tails",
@@ -60,6 +65,9 @@ _GLANCE_BYTES: Final = 512
 
 #: How much text is returned at a time.
 _CHUNK_BYTES: Final = 4 * 1024 * 1024
+
+#: How much text of a compressed segment is read at a time.
+_PACKED_BYTES: Final = 65_536
 
 #: The suffixes of a segment's file after its key, and the compression of each.
 _COPIES: Final = {"": None, ".gz": "gzip", ".zst": "zstd"}
@@ -83,16 +91,34 @@ class _File(_Readable, Protocol):
 
 def find(journals: Iterable[str]) -> tuple[Segment, ...]:
     """The segments in directories and all that is beneath them."""
+    return survey(_files(journals).items())
+
+
+def passed_over(journals: Iterable[str]) -> list[str]:
+    """The other files there: those whose names are not a segment's."""
+    others = (path for path in _files(journals) if writer_of(path) is None)
+    return sorted(path for path in others if not path.rpartition("/")[2].startswith((".", "_")))
+
+
+def _files(journals: Iterable[str]) -> dict[str, int]:
+    """The size of each file; pipes and the like are left out, as they have no end."""
     found: dict[str, int] = {}
     for journal in journals:
         for folder, _, names in os.walk(os.path.abspath(journal)):  # noqa: PTH100
             # The names are listed before any size is read: a file with a later one beside it is
             # complete.
-            for name in names:
+            for name in filter(_is_text, names):
                 path = f"{folder}/{name}"
                 with contextlib.suppress(FileNotFoundError):  # too old, and deleted by its node
-                    found[path] = os.stat(path).st_size  # noqa: PTH116  # done for every file
-    return survey(found.items())
+                    status = os.stat(path)  # noqa: PTH116  # done for every file
+                    if stat.S_ISREG(status.st_mode):
+                        found[path] = status.st_size
+    return found
+
+
+def _is_text(name: str) -> bool:
+    """Whether a name is in the file system's encoding: Java can open no other files."""
+    return name.encode(errors="replace").decode() == name
 
 
 def name_of(path: str) -> str:
@@ -121,8 +147,9 @@ class FileLookup:
     def time_at(self, segment: Segment, start: int) -> int:
         """The time of a line; of a compressed segment, that of its first one."""
         if segment.is_packed:
-            with _unpacked(segment.path) as text:
+            with contextlib.suppress(OSError), _unpacked(segment.path) as text:
                 return time_of(text.read(_GLANCE_BYTES))
+            return 0
         with open(segment.path, "rb") as file:  # noqa: PTH123
             file.seek(start)
             return time_of(file.read(_GLANCE_BYTES))
@@ -143,8 +170,11 @@ def cut(whole: Range, slice_bytes: int) -> Iterator[Range]:
             start = end
 
 
-def read_lines(part: Range) -> Iterator[tuple[str, list[bytes]]]:
-    """The file of a range, and its lines without their line feeds, some at a time."""
+def read_lines(part: Range) -> Iterator[tuple[str, Sequence[bytes | None]]]:
+    """The file of a range, and its lines without their line feeds, some at a time.
+
+    None stands for what can't be unpacked.
+    """
     path = _path_of(part)
     if path == part.key:
         with open(path, "rb") as file:  # noqa: PTH123
@@ -157,16 +187,15 @@ def read_lines(part: Range) -> Iterator[tuple[str, list[bytes]]]:
         yield from ((path, lines) for lines in _read_packed(path, part))
 
 
-def _read_packed(path: str, part: Range) -> Iterator[list[bytes]]:
+def _read_packed(path: str, part: Range) -> Iterator[Sequence[bytes | None]]:
     left = None if part.end == WHOLE else part.end - part.start
     try:
         with _unpacked(path) as text:
             _skip(text, part.start)
-            yield from _split(text, left, path)
-    except OSError as error:
-        raise SourceError(
-            f"{path} can't be unpacked ({error}): follow the journals again when it is whole."
-        ) from error
+            # Of a block that is damaged, nothing can be had.
+            yield from _split(text, left, path, _PACKED_BYTES)
+    except OSError:
+        yield [None]
 
 
 def tails(segments: Iterable[Segment]) -> list[tuple[str, bytes]]:
@@ -206,11 +235,13 @@ def _skip(text: _Readable, count: int) -> None:
         count -= len(block)
 
 
-def _split(text: _Readable, left: int | None, path: str) -> Iterator[list[bytes]]:
-    """The lines in `left` bytes, or in the whole text."""
-    rest = b""
+def _split(
+    text: _Readable, left: int | None, path: str, most: int | None = None
+) -> Iterator[list[bytes]]:
+    """The lines in `left` bytes, or in the whole text, of which it reads `most` at a time."""
+    rest, most = b"", most or _CHUNK_BYTES
     while left is None or left > 0:
-        block = text.read(_CHUNK_BYTES if left is None else min(left, _CHUNK_BYTES))
+        block = text.read(most if left is None else min(left, most))
         if not block:
             break
         left = None if left is None else left - len(block)
@@ -357,10 +388,11 @@ def _packed(slices: Iterable[Range], slice_bytes: int) -> list[_Task]:
     return [_Task(tuple(parts)) for parts in tasks]
 
 
-def _batch(path: str, lines: list[bytes]) -> pa.RecordBatch:
+def _batch(path: str, lines: Sequence[bytes | None]) -> pa.RecordBatch:
     # Spark's strings may be any bytes: what is not UTF-8 passes as it does in Spark's own reader.
     values: Any = pa.array(lines, pa.binary())
-    texts = pa.StringArray.from_buffers(len(values), values.buffers()[1], values.buffers()[2])
+    nulls, offsets, data = values.buffers()
+    texts = pa.StringArray.from_buffers(len(values), offsets, data, nulls)
     return pa.record_batch(
         [pa.array([name_of(path)] * len(lines), pa.string()), texts], schema=_SCHEMA
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from coterie_protocol.api_keys import ApiKey
+from coterie_protocol.operations import Operation
 from coterie_protocol.schema import (
     BOOL,
     BYTES,
@@ -36,6 +37,10 @@ class DescribeGroupsRequest:
     wants_absences: bool = field(
         BOOL, versions="5+", tag=OWN_TAGS_FROM, ignorable=True, default=False
     )
+    #: Coterie's own: asks what administrators have ordered.
+    wants_operations: bool = field(
+        BOOL, versions="5+", tag=OWN_TAGS_FROM + 1, ignorable=True, default=False
+    )
 
 
 @struct()
@@ -67,6 +72,13 @@ class DescribedGroup:
     protocol_data: str = field(STRING)
     members: tuple[DescribedGroupMember, ...] = field(Array(DescribedGroupMember))
     authorized_operations: int = field(INT32, versions="3+", default=-2147483648)
+    #: Coterie's own: what administrators have ordered, and whether no member can follow it.
+    operations: tuple[Operation, ...] = field(
+        Array(Operation), versions="5+", tag=OWN_TAGS_FROM, ignorable=True, default=()
+    )
+    operations_not_followed: bool = field(
+        BOOL, versions="5+", tag=OWN_TAGS_FROM + 1, ignorable=True, default=False
+    )
 
 
 @response(ApiKey.DESCRIBE_GROUPS, versions="0-6", flexible="5+")

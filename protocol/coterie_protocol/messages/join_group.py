@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from coterie_protocol.api_keys import ApiKey
+from coterie_protocol.operations import Operation
 from coterie_protocol.schema import (
     BOOL,
     BYTES,
@@ -54,6 +55,11 @@ class JoinGroupRequest:
     wants_absences: bool = field(
         BOOL, versions="6+", tag=OWN_TAGS_FROM + 1, ignorable=True, default=False
     )
+    #: Coterie's own: asks to be told what administrators have ordered, should this one lead, and
+    #: promises to follow it then.
+    wants_operations: bool = field(
+        BOOL, versions="6+", tag=OWN_TAGS_FROM + 2, ignorable=True, default=False
+    )
 
 
 @struct()
@@ -69,6 +75,11 @@ class JoinGroupResponseMember:
     #: is kept; null for a member that is there.
     away_with: bytes | None = field(
         BYTES, versions="6+", nullable="6+", tag=OWN_TAGS_FROM, ignorable=True, default=None
+    )
+    #: Coterie's own: what a member was assigned last, where the leader has operations to follow;
+    #: null for a newcomer.
+    assigned_last: bytes | None = field(
+        BYTES, versions="6+", nullable="6+", tag=OWN_TAGS_FROM + 1, ignorable=True, default=None
     )
 
 
@@ -87,3 +98,7 @@ class JoinGroupResponse:
     skip_assignment: bool = field(BOOL, versions="9+", default=False)
     member_id: str = field(STRING)
     members: tuple[JoinGroupResponseMember, ...] = field(Array(JoinGroupResponseMember))
+    #: Coterie's own: what administrators have ordered, for a leader that asked.
+    operations: tuple[Operation, ...] = field(
+        Array(Operation), versions="6+", tag=OWN_TAGS_FROM, ignorable=True, default=()
+    )

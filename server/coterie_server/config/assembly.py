@@ -56,6 +56,7 @@ def group_config(settings: Settings) -> Config:
         static_expansion_timeout_ms=settings.group_static_expansion_timeout_ms,
         static_registration_timeout_ms=settings.group_static_registration_timeout_ms,
         ownership_guard=settings.group_ownership_guard,
+        freeze_max_ms=settings.group_freeze_max_ms,
         rebalance_on_topic_change=settings.group_topic_change_rebalance,
         offset_metadata_max=settings.offset_metadata_max_bytes,
         offsets_retention_ms=settings.offsets_retention_minutes * 60_000,

@@ -80,6 +80,12 @@ class GroupSettings:
         "What to do when an assignment gives a member a partition that another member still "
         "claims: nothing, report it, or withhold the partition until it is given up.",
     )
+    group_freeze_max_ms: int = declare_number(
+        86_400_000,
+        "How long an administrator can freeze a group at most.",
+        unit="ms",
+        at_least=1,
+    )
     group_topic_change_rebalance: bool = declare(
         default=True,
         help="Make a group rebalance at once when a topic that it subscribes to is created, grows "

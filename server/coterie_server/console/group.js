@@ -15,6 +15,8 @@ import { mountProgress } from "./progress.js";
 import { isRebalancing, showState, stateBadge, stateName } from "./states.js";
 import { makeTable } from "./table.js";
 
+// A node writes its journal within a second.
+const JOURNAL_MS = 1500;
 // With worker-2 before worker-10.
 const ORDER = new Intl.Collator("en", { numeric: true });
 
@@ -122,9 +124,19 @@ function takeGroupEvent(state, frame, kind, data, past) {
     state.palette.know(data.members.map(colourKey));
     frame.tell(null);
     announce(state, frame);
-    if (before !== null && before.rebalances[0]?.ended_ms !== data.rebalances[0]?.ended_ms) {
-      past.refresh();
+    if (before?.rebalances[0]?.ended_ms !== data.rebalances[0]?.ended_ms) {
+      refreshSoon(past, before !== null, frame.clock.now() - data.rebalances[0]?.ended_ms);
     }
+  }
+}
+
+/** Have the past look again, and once more when the journal's lines are sure to be written. */
+function refreshSoon(past, isNews, agoMs) {
+  if (isNews) {
+    past.refresh();
+  }
+  if (isNews || agoMs < 2 * JOURNAL_MS) {
+    setTimeout(past.refresh, JOURNAL_MS);
   }
 }
 
@@ -183,6 +195,7 @@ function mountPastLater(root, state, frame) {
     destroy() {
       isOver = true;
       mounted?.destroy();
+      mounted = null;
     },
   };
 }

@@ -151,8 +151,7 @@ function showPast(parts, state) {
   for (const button of parts.spans) {
     mark(button, "aria-pressed", String(button.spanMs === state.spanMs));
   }
-  const canGoOn = !["complete", "journal", "no_journal", "taken_over", "unreadable"].includes(past.limit);
-  parts.earlier.disabled = !canGoOn;
+  parts.earlier.disabled = !["asked", "size"].includes(past.limit);
   parts.latest.disabled = state.untilMs === null;
   const { slider } = parts;
   slider.disabled = false;

@@ -35,6 +35,10 @@ who is to make copies of what.  The coordinator only reads that, to tell people 
 OffsetDelete and expiry), `admin` (DescribeGroups, ListGroups, DeleteGroups).  What Kafka
 has no requests for is in `operations`: forced rebalances, and what else operators ask of a group.
 
+**Standing operations.**  Administrators can drain members, pin partitions and freeze a group
+(`standing_rules`).  What they have ordered is stored (`standing`), and the leader is told, which
+carries it out.
+
 **Recovery** (`recovery`) applies the stored rows as they were applied when they were made.  The
 generation stays, the members get a fresh session to come back in, and a rebalance that was going
 on goes on.  A group's generation never goes back, not even when the group is deleted and made
@@ -50,12 +54,14 @@ from coterie_server.group.records import (
     END_OF_TIME_MS,
     Gone,
     OffsetRow,
+    OperationsRow,
     Record,
     Row,
     StoredRow,
     from_stored,
     to_stored,
 )
+from coterie_server.group.standing_rules import Command
 from coterie_server.group.states import TRANSITIONS, GroupState
 from coterie_server.group.table import CommitOrder, Config, IdSource
 from coterie_server.step import Refusal
@@ -64,6 +70,7 @@ __all__ = [
     "END_OF_TIME_MS",
     "GENERATIONS_SKIPPED",
     "TRANSITIONS",
+    "Command",
     "CommitOrder",
     "Config",
     "Gone",
@@ -72,6 +79,7 @@ __all__ = [
     "GroupState",
     "IdSource",
     "OffsetRow",
+    "OperationsRow",
     "Record",
     "Refusal",
     "Row",

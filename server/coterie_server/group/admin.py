@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import GroupDeleted
@@ -16,6 +16,7 @@ from coterie_protocol.messages import (
     ListedGroup,
     ListGroupsResponse,
 )
+from coterie_server.group import standing
 from coterie_server.group.member import metadata_of, told_assignment
 from coterie_server.group.states import GroupState
 from coterie_server.group.step import SHOWN_MAX
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
         DescribeGroupsRequest,
         ListGroupsRequest,
     )
+    from coterie_protocol.operations import Operation
     from coterie_server.group.group import Group
     from coterie_server.group.records import GroupRow, MemberRow
     from coterie_server.group.step import Step
@@ -56,33 +58,38 @@ def describe_groups(step: Step, request: Request) -> None:
     step.reply(request, begin(_describe(found, request)))
 
 
-#: A group's row and those of its members, which don't change; None if there is no such group.
-_Rows = tuple["GroupRow", list["MemberRow"]] | None
+class _Rows(NamedTuple):
+    """A group as it is at one moment: rows don't change."""
+
+    group: GroupRow
+    members: list[MemberRow]
+    operations: tuple[Operation, ...]
+    are_followed: bool
 
 
-def _rows_of(group: Group | None) -> _Rows:
+def _rows_of(group: Group | None) -> _Rows | None:
     if group is None:
         return None
-    return group.row, [member.row for member in group.members.values()]
+    rows = [member.row for member in group.members.values()]
+    return _Rows(group.row, rows, group.operations, standing.are_followed(group))
 
 
 def _describe(
-    found: Iterable[tuple[str, _Rows]], request: Request
+    found: Iterable[tuple[str, _Rows | None]], request: Request
 ) -> Making[DescribeGroupsResponse]:
     described, piece = [], Piece()
     for group_id, rows in found:
         if rows is None:
             described.append(_missing(group_id, request))
         else:
-            described.append((yield from _describe_one(*rows, piece, request)))
+            described.append((yield from _describe_one(rows, piece, request)))
         if piece.is_whole():
             yield
     return DescribeGroupsResponse(groups=tuple(described))
 
 
-def _describe_one(
-    group: GroupRow, members: list[MemberRow], piece: Piece, request: Request
-) -> Making[DescribedGroup]:
+def _describe_one(rows: _Rows, piece: Piece, request: Request) -> Making[DescribedGroup]:
+    group, members = rows.group, rows.members
     is_stable = group.state == GroupState.STABLE.value
     protocol = group.protocol_name if is_stable else None
     wants_absences = request.message.wants_absences
@@ -94,6 +101,8 @@ def _describe_one(
         protocol_data=protocol or "",
         members=told,
         authorized_operations=_operations(request),
+        operations=rows.operations if request.message.wants_operations else (),
+        operations_not_followed=request.message.wants_operations and not rows.are_followed,
     )
 
 

@@ -20,6 +20,8 @@ from coterie_server.group import (
     operations,
     rebalance,
     recovery,
+    standing,
+    standing_rules,
     sync,
 )
 from coterie_server.group import commit as offset_commit
@@ -56,6 +58,7 @@ _DEADLINES: Final[dict[str, Callable[[Step, Group], None]]] = {
     "join": rebalance.expire_join,
     "sync": rebalance.expire_sync,
     "expansion": join.expire_expansion,
+    "freeze": standing_rules.end_freeze,
 }
 
 _SWEEP: Final = ("sweep", "", "")
@@ -162,6 +165,7 @@ class GroupCoordinator:
         for group_id in list(table.groups):
             group = step.group(group_id)
             if group is not None:
+                standing.forget_lost(step, group)
                 offsets.expire(step, group)
         table.commit_order.forget_gone(table.is_member)
         interval_ms = max(table.config.offsets_check_interval_ms, 1)

@@ -12,12 +12,20 @@ from typing import TYPE_CHECKING, Final
 
 from coterie_server.group.ledger import Ledger
 from coterie_server.group.member import Member
-from coterie_server.group.records import GroupRow, MemberRow, OffsetRow, Row, TopicSize
+from coterie_server.group.records import (
+    GroupRow,
+    MemberRow,
+    OffsetRow,
+    OperationsRow,
+    Row,
+    TopicSize,
+)
 from coterie_server.group.states import TRANSITIONS, GroupState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from coterie_protocol.operations import Operation
     from coterie_server.group.phases import InitialDelay, OngoingRebalance
     from coterie_server.group.records import SupportedProtocol
     from coterie_server.step import Request
@@ -92,12 +100,12 @@ class Group:
         self.rebalance: OngoingRebalance | None = None
         self.offsets: dict[tuple[str, int], OffsetRow] = {}
         self.ledger = Ledger()
+        #: What administrators have ordered, in the order in which they did.
+        self.operations: tuple[Operation, ...] = ()
         #: What became of topics, as told between the two phases of a rebalance.
         self.late_topics: dict[str, str] = {}
         self._supporters: Counter[str] = Counter()
         self._topics: frozenset[str] | None = None
-
-    # -- what it is ----------------------------------------------------------------------------
 
     @property
     def generation(self) -> int:
@@ -150,6 +158,8 @@ class Group:
                     self._count_away(member)
         elif isinstance(row, GroupRow):
             self._apply_group(row)
+        elif isinstance(row, OperationsRow):
+            self.operations = row.operations
         else:
             self.apply_offsets((row,))
 
@@ -227,11 +237,11 @@ class Group:
         return before
 
     def update_protocols(
-        self, member: Member, protocols: tuple[SupportedProtocol, ...], **timeouts: int
+        self, member: Member, protocols: tuple[SupportedProtocol, ...], **terms: int
     ) -> None:
         """Take over what a member says of itself when it joins again."""
         self._count(member, -1)
-        member.change(protocols=protocols, **timeouts)
+        member.change(protocols=protocols, **terms)
         self._count(member, 1)
 
     def replace_static(self, old: Member, member_id: str) -> Member:
@@ -277,15 +287,13 @@ class Group:
             self.row = replace(self.row, leader=next(iter(self.members)))
 
     def elect(self) -> bool:
-        """Make sure that the leader is a member that has joined; False if none has."""
-        leader = self.members.get(self.row.leader or "")
-        if leader is not None and leader.join is not None:
-            return True
-        joined = next((m.id for m in self.members.values() if m.join is not None), None)
-        if joined is None:
-            return False
-        self.row = replace(self.row, leader=joined)
-        return True
+        """Have one lead that has joined, and follows what is ordered; False if none has joined."""
+        joined = [m for m in self.members.values() if m.join is not None]
+        able = [m for m in joined if m.row.follows_operations] if self.operations else []
+        candidates = [member.id for member in able or joined]
+        if candidates and self.row.leader not in candidates:
+            self.row = replace(self.row, leader=candidates[0])
+        return bool(candidates)
 
     # -- protocols -----------------------------------------------------------------------------
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import MemberJoined
 from coterie_server.error_answers import join_error
-from coterie_server.group import absence, replies
+from coterie_server.group import absence, replies, standing
 from coterie_server.group.group import CONSUMER, Group
-from coterie_server.group.member import Member, protocols_of, timeouts_of
+from coterie_server.group.member import Member, protocols_of, terms_of
 from coterie_server.group.rebalance import (
     drop_member,
     prepare,
@@ -157,6 +157,7 @@ def _add(step: Step, group: Group, member_id: str, request: Request) -> None:
     if group.initial_delay is not None:
         group.initial_delay.has_newcomers = True
     group.add(member)
+    standing.note_newcomer(step, group, member)
     if group.row.leader is None:
         group.row = replace(group.row, leader=member_id)
     step.keep_alive(group, member, step.config.new_member_join_timeout_ms)
@@ -175,7 +176,7 @@ def _new_row(group: Group, member_id: str, request: Request) -> MemberRow:
         client_id=request.client_id,
         client_host=request.host,
         protocols=protocols_of(message),
-        **timeouts_of(request),
+        **terms_of(request),
     )
 
 
@@ -267,7 +268,7 @@ def _join_again(step: Step, group: Group, member: Member, request: Request) -> N
     protocols = protocols_of(message)
     cause, follows = _cause_of_rejoin(group, member, protocols, request)
     member.reason = message.reason or ""
-    group.update_protocols(member, protocols, **timeouts_of(request))
+    group.update_protocols(member, protocols, **terms_of(request))
     superseded = group.park_join(member, request, step.now_ms)
     if superseded is not None:
         answer = join_error(superseded.version, ErrorCode.REBALANCE_IN_PROGRESS, member.id)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from coterie_server.group.records import MemberRow
     from coterie_server.step import Request
 
-__all__ = ["Member", "claims_of", "metadata_of", "protocols_of", "timeouts_of", "told_assignment"]
+__all__ = ["Member", "claims_of", "metadata_of", "protocols_of", "terms_of", "told_assignment"]
 
 #: The members of a group mostly say the same, so a short subscription that was read is kept for
 #: the next member: so many, of at most so many bytes.
@@ -157,16 +157,17 @@ def _protocols(named: tuple[tuple[str, bytes], ...]) -> tuple[SupportedProtocol,
 _short_protocols: Final = lru_cache(_SHORT_KEPT)(_protocols)
 
 
-class Timeouts(TypedDict):
-    """The timeouts that a member names as it joins, as its row has them."""
+class Terms(TypedDict):
+    """On what terms a member joins, as its row has them."""
 
     session_timeout_ms: int
     rebalance_timeout_ms: int
     registration_timeout_ms: int
+    follows_operations: bool
 
 
-def timeouts_of(request: Request) -> Timeouts:
-    """The timeouts that a member names as it joins."""
+def terms_of(request: Request) -> Terms:
+    """On what terms a member joins."""
     message: JoinGroupRequest = request.message
     # Version 0 has no rebalance timeout; one of zero there would let no rebalance ever succeed.
     rebalance_ms = message.rebalance_timeout_ms if request.version else message.session_timeout_ms
@@ -175,6 +176,7 @@ def timeouts_of(request: Request) -> Timeouts:
         "session_timeout_ms": message.session_timeout_ms,
         "rebalance_timeout_ms": rebalance_ms,
         "registration_timeout_ms": max(message.registration_timeout_ms, -1) if is_static else -1,
+        "follows_operations": message.wants_operations,
     }
 
 

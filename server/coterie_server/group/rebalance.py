@@ -23,7 +23,7 @@ from coterie_protocol.journal import (
     RebalanceStarted,
 )
 from coterie_server.error_answers import join_error, sync_error
-from coterie_server.group import replies
+from coterie_server.group import replies, standing
 from coterie_server.group.group import CONSUMER
 from coterie_server.group.ledger import by_topic
 from coterie_server.group.phases import InitialDelay, OngoingRebalance
@@ -306,6 +306,7 @@ def drop_member(step: Step, group: Group, member: Member, how: str, reason: str 
     step.forget_session(group, member.id)
     if member.saved is not None:
         step.record(Gone(MemberRow, group.id, member.id))
+    standing.forget_member(step, group, member)
 
 
 def drop_pending_id(step: Step, group: Group, member_id: str) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from coterie_protocol import decode, encode
+from coterie_protocol.operations import Operation
 from coterie_protocol.schema import BOOL, BYTES, INT32, INT64, STRING, Array, field
 from coterie_protocol.schema import struct as structure
 
@@ -21,6 +22,7 @@ __all__ = [
     "GroupRow",
     "MemberRow",
     "OffsetRow",
+    "OperationsRow",
     "Record",
     "Row",
     "StoredRow",
@@ -91,7 +93,7 @@ class SupportedProtocol:
     metadata: bytes = field(BYTES)
 
 
-@structure(versions="0-1")
+@structure(versions="0-2")
 class MemberRow:
     """A member of a generation."""
 
@@ -115,6 +117,16 @@ class MemberRow:
     registration_timeout_ms: int = field(INT32, versions="1+", default=-1)
     #: The date on which the session of a static member ended that keeps its place; -1 if it runs.
     away_since_ms: int = field(INT64, versions="1+", default=-1)
+    #: Whether it would follow what administrators have ordered, if it led.
+    follows_operations: bool = field(BOOL, versions="2+", default=False)
+
+
+@structure()
+class OperationsRow:
+    """What administrators have ordered of a group; there is none while that is nothing."""
+
+    group_id: str = field(STRING)
+    operations: tuple[Operation, ...] = field(Array(Operation))
 
 
 #: The last moment that can be stored; old clients ask for offsets to be kept that long and longer.
@@ -140,7 +152,7 @@ class OffsetRow(NamedTuple):
 
 
 #: What belongs to a group.
-Row = GroupRow | MemberRow | OffsetRow
+Row = GroupRow | MemberRow | OffsetRow | OperationsRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +161,7 @@ class Gone:
 
     row: type[Row]
     group_id: str
-    #: The member id or the topic; a group's row has neither.
+    #: The member id or the topic; the rows of a group as a whole have neither.
     name: str = ""
     partition: int = 0
 
@@ -159,12 +171,22 @@ StoredRow = Row | FloorRow
 Record = StoredRow | Gone
 
 #: Offsets are stored otherwise, many to a record.
-_KINDS: Final[dict[type[StoredRow], int]] = {GroupRow: 1, MemberRow: 2, FloorRow: 3}
+_KINDS: Final[dict[type[StoredRow], int]] = {
+    GroupRow: 1,
+    MemberRow: 2,
+    FloorRow: 3,
+    OperationsRow: 4,
+}
 _ROWS: Final = {kind: row for row, kind in _KINDS.items()}
 _KEY: Final = struct.Struct(">BH")
 #: The version in which each kind is written, in front of every value.  Earlier ones are read, and
 #: later ones refused.
-_VERSIONS: Final[dict[type[StoredRow], int]] = {GroupRow: 3, MemberRow: 1, FloorRow: 1}
+_VERSIONS: Final[dict[type[StoredRow], int]] = {
+    GroupRow: 3,
+    MemberRow: 2,
+    FloorRow: 1,
+    OperationsRow: 0,
+}
 
 
 def to_stored(record: Record) -> tuple[bytes, bytes | None]:
@@ -174,6 +196,7 @@ def to_stored(record: Record) -> tuple[bytes, bytes | None]:
     if isinstance(record, MemberRow):  # most are
         # One without anything new is written as it always was, so that former versions read it.
         version = int(record.registration_timeout_ms >= 0 or record.away_since_ms >= 0)
+        version = 2 if record.follows_operations else version
         value = bytes((version,)) + encode(record, version)
         return _key(MemberRow, record.group_id, record.member_id), value
     version = _VERSIONS[type(record)]

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from coterie_protocol.journal import GroupRecovered
-from coterie_server.group import absence
+from coterie_server.group import absence, standing
 from coterie_server.group.group import (
     CONSUMER,
     GENERATIONS_SKIPPED,
@@ -61,6 +61,7 @@ def recover(step: Step, rows: Iterable[StoredRow], *, is_lossy: bool, timeline: 
         if group is not None:
             _forget_deleted_topics(step, group)
             _resume(step, group)
+            standing.resume(step, group)
 
 
 def _raise_floor(step: Step) -> None:

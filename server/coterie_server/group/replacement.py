@@ -10,7 +10,7 @@ from coterie_protocol.journal import MemberReplaced
 from coterie_server.error_answers import join_error, sync_error
 from coterie_server.group import absence, replies
 from coterie_server.group.group import CONSUMER
-from coterie_server.group.member import claims_of, protocols_of, timeouts_of
+from coterie_server.group.member import claims_of, protocols_of, terms_of
 from coterie_server.group.rebalance import prepare, try_complete
 from coterie_server.group.records import Gone, MemberRow
 from coterie_server.group.states import GroupState
@@ -28,7 +28,6 @@ __all__ = ["replace_static"]
 
 #: From this version on a static leader that comes back can be told to leave things as they are.
 _SKIP_ASSIGNMENT_FROM = 9
-_COLD = "others keep copies of state that it no longer has"
 
 
 def replace_static(step: Step, group: Group, member_id: str, request: Request) -> None:
@@ -39,7 +38,7 @@ def replace_static(step: Step, group: Group, member_id: str, request: Request) -
     protocols, former = protocols_of(message), old.row.protocols
     has_lost = old.is_away and group.asked_to_rejoin(old)
     new = _hand_over(step, group, old, member_id, request)
-    group.update_protocols(new, protocols, **timeouts_of(request))
+    group.update_protocols(new, protocols, **terms_of(request))
     detail = f"{new.named(new.reason)} replaces {old.id}"
     if group.state is GroupState.STABLE and not new.is_new:
         is_same_protocol = group.select_protocol() == group.row.protocol_name
@@ -57,10 +56,12 @@ def replace_static(step: Step, group: Group, member_id: str, request: Request) -
             prepare(step, group, "subscription_changed", f"{detail} and wants other topics")
         elif is_awaited:
             prepare(step, group, "revocation_follow_up", detail, group.row.generation)
-        else:
-            because = "others have had its partitions" if has_lost else _COLD
-            detail += f", and {because}"
+        elif has_lost:
+            detail += ", and others have had its partitions"
             prepare(step, group, "static_replaced", detail, group.row.generation)
+        else:
+            detail += ", and others keep copies of state that it no longer has"
+            prepare(step, group, "static_replaced", detail)
         return
     group.park_join(new, request, step.now_ms)
     if group.state is GroupState.COMPLETING:

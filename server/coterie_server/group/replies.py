@@ -42,11 +42,13 @@ def join_answer(
         skip_assignment=skip_assignment,
         member_id=member.id,
         members=_all_members(group, request) if as_leader else (),
+        operations=group.operations if as_leader and request.message.wants_operations else (),
     )
 
 
 def _all_members(group: Group, request: Request) -> tuple[JoinGroupResponseMember, ...]:
     told = group.away if request.message.wants_absences else ()
+    is_ordered = bool(group.operations) and request.message.wants_operations
     return tuple(
         [
             JoinGroupResponseMember(
@@ -54,6 +56,7 @@ def _all_members(group: Group, request: Request) -> tuple[JoinGroupResponseMembe
                 group_instance_id=member.instance_id,
                 metadata=member.metadata(group.row.protocol_name),
                 away_with=member.row.assignment if member.id in told else None,
+                assigned_last=member.row.assignment if is_ordered else None,
             )
             for member in group.members.values()
         ]

@@ -13,7 +13,7 @@ from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import MemberFenced
 from coterie_server import step
 from coterie_server.group.group import GENERATIONS_SKIPPED, Group, has_changed
-from coterie_server.group.records import Gone, GroupRow, OffsetRow, Record, Row
+from coterie_server.group.records import Gone, GroupRow, OffsetRow, OperationsRow, Record, Row
 from coterie_server.group.states import GroupState
 from coterie_server.security import ANONYMOUS
 from coterie_server.step import Outcome, Request
@@ -104,6 +104,9 @@ class Step(step.Step[Record]):
             self.record(Gone(OffsetRow, group.id, topic, partition))
         for member_id in group.pending_joins:
             self.forget_session(group, member_id)
+        if group.operations:
+            self.record(Gone(OperationsRow, group.id))
+            self.cancel(group, "freeze")
         table = self.table
         del table.groups[group.id]
         table.owned[group.row.owner] -= 1

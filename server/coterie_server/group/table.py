@@ -52,6 +52,8 @@ class Config:
     static_registration_timeout_ms: int = 0
     ownership_guard: str = "report"
     rebalance_on_topic_change: bool = True
+    #: How long a group can be frozen at most.
+    freeze_max_ms: int = 24 * 3_600_000
     offset_metadata_max: int = 4_096
     offsets_retention_ms: int = 7 * 24 * 3_600_000
     offsets_check_interval_ms: int = 600_000

@@ -63,6 +63,7 @@ def not_ready(reason: str) -> web.Response:
 
 #: The status of some refusals; any other is a conflict with the state that the group is in.
 _REFUSALS: Final[Mapping[str, HTTPStatus]] = {
+    "bad_request": HTTPStatus.BAD_REQUEST,
     "group_not_found": HTTPStatus.NOT_FOUND,
     "member_not_found": HTTPStatus.NOT_FOUND,
     "not_available": HTTPStatus.SERVICE_UNAVAILABLE,

@@ -87,6 +87,7 @@ def create_app(
             web.get(f"{GROUP_PATH}/owners/watch", owners.watch, allow_head=False),
             web.post(f"{GROUP_PATH}/rebalance", actions.rebalance),
             web.post(f"{GROUP_PATH}/members/remove", actions.remove),
+            web.post(f"{GROUP_PATH}/operations/{{operation}}", actions.order),
             web.post(f"{GROUP_PATH}/offsets/reset", actions.reset),
             web.delete(GROUP_PATH, actions.delete),
         ]

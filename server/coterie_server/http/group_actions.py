@@ -24,6 +24,7 @@ from coterie_server.http.access import is_cross_site
 from coterie_server.http.answers import as_json, error, json_body, not_ready, refused
 from coterie_server.http.groups import group_in_full
 from coterie_server.http.others import PASSED_BODY
+from coterie_server.http.standing_orders import ORDERS, OrderError, read_order
 from coterie_server.log.logger import get_logger, shortened
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ __all__ = ["OPERATIONS", "GroupActions"]
 _log = get_logger(__name__)
 
 #: What the console offers, by the names of the operations.
-OPERATIONS: Final = ("rebalance", "remove", "reset", "delete")
+OPERATIONS: Final = ("rebalance", "remove", "reset", "delete", *ORDERS)
 
 _MEMBERS_MAX: Final = 1000
 _OFFSET_MAX: Final = 2**63 - 1
@@ -74,6 +75,14 @@ class GroupActions:
         """Delete an empty group."""
         return await self._act(request, "delete", lambda _: delete_group)
 
+    async def order(self, request: web.Request) -> web.Response:
+        """Order something that stands until it is lifted, or lift it."""
+        name = request.match_info["operation"]
+        if name not in ORDERS:
+            message = f"There is no operation {name[:_NAME_MAX]!r}, only {', '.join(ORDERS)}."
+            return error(HTTPStatus.NOT_FOUND, "not_found", message)
+        return await self._act(request, name, partial(read_order, name))
+
     async def _act(  # each refusal is an answer
         self,
         request: web.Request,
@@ -93,7 +102,7 @@ class GroupActions:
             return elsewhere
         try:
             operation = read(_values(request[PASSED_BODY]))
-        except _BodyError as problem:
+        except (_BodyError, OrderError) as problem:
             return error(HTTPStatus.BAD_REQUEST, "bad_request", str(problem))
         short = shortened(group_id, _NAME_MAX)
         _log.info("asked for over HTTP", operation=name, group=short, peer=request.remote)

@@ -10,20 +10,23 @@ from typing import TYPE_CHECKING, Final, Self
 from coterie_protocol.consumer import decode_assignment, flatten
 from coterie_protocol.exceptions import ProtocolError
 from coterie_protocol.journal import Lags, Partitions
+from coterie_protocol.operations import DRAIN
 from coterie_server.group import GroupState
 from coterie_server.group.group import CONSUMER
 from coterie_server.group.ledger import by_topic
+from coterie_server.group.standing import are_followed, member_of, partitions_named
 from coterie_server.group.warmth import Allowance, Plan, lags_of, orders_of, plan_from
 from coterie_server.turns import Piece, each
 
 if TYPE_CHECKING:
     from coterie_protocol.member_data import MemberData
+    from coterie_protocol.operations import Operation
     from coterie_server.group import Group
     from coterie_server.group.ledger import Partition
     from coterie_server.group.member import Member
     from coterie_server.turns import Making
 
-__all__ = ["AwaitedMembers", "GroupView", "MemberView"]
+__all__ = ["AwaitedMembers", "GroupView", "MemberView", "OperationView"]
 
 #: How many members are shown before other tasks get a turn; that takes about two milliseconds.
 _ROWS_AT_ONCE: Final = 250
@@ -80,6 +83,46 @@ class AwaitedMembers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OperationView:
+    """What an administrator has ordered, and still stands."""
+
+    #: One of drain, pin, keep-from, freeze.
+    operation: str
+    #: Whom it is about; a static member by its name, whichever id it has.
+    member: str | None
+    instance: str | None
+    partitions: Partitions | None
+    #: How many partitions a drained member gives up at a time; 0 for all at once.
+    at_a_time: int | None
+    #: How many it still has.
+    left: int | None
+    by: str
+    reason: str
+    since_ms: int
+    until_ms: int | None
+    #: Whether a member is there that follows it.
+    followed: bool
+
+    @classmethod
+    def of(cls, group: Group, operation: Operation) -> Self:
+        """View an operation of a group."""
+        member, is_drain = member_of(group, operation), operation.kind == DRAIN
+        return cls(
+            operation=operation.kind,
+            member=operation.member_id,
+            instance=operation.instance_id,
+            partitions=partitions_named(operation),
+            at_a_time=operation.at_a_time if is_drain else None,
+            left=len(group.ledger.owned_by(member.id if member else "")) if is_drain else None,
+            by=operation.by,
+            reason=operation.reason,
+            since_ms=operation.since_ms,
+            until_ms=operation.until_ms if operation.until_ms >= 0 else None,
+            followed=are_followed(group),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupView:
     """A group in full."""
 
@@ -95,6 +138,7 @@ class GroupView:
     awaiting: AwaitedMembers | None
     #: When it is to look again whether copies have caught up.
     next_probing_ms: int | None
+    operations: tuple[OperationView, ...]
 
     @classmethod
     def of(cls, group: Group, until_ms: int | None, date_of: Callable[[int], int]) -> Making[Self]:
@@ -105,6 +149,7 @@ class GroupView:
         """
         row, offsets, members = group.row, len(group.offsets), list(group.members.values())
         awaiting = _awaiting(group, None if until_ms is None else date_of(until_ms))
+        operations = tuple(OperationView.of(group, each) for each in group.operations)
         piece = Piece(_ROWS_AT_ONCE)
         owned = yield from _owned(group, members, piece)
         warm = yield from _warm(group, members, piece)
@@ -119,6 +164,7 @@ class GroupView:
             members=(yield from each(members, partial(_member, owned, warm, date_of), piece)),
             awaiting=awaiting,
             next_probing_ms=warm.plan.next_probing_ms,
+            operations=operations,
         )
 
 

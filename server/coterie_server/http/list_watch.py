@@ -27,10 +27,10 @@ _GATHER_S: Final = 0.05
 _PAUSE_S: Final = 1.0
 #: How often a watch looks whether it still is this node that has its groups.
 _LOOK_S: Final = 1.0
-#: How many lines are made before other tasks get a turn; that takes about two milliseconds.
-_LINES_AT_ONCE: Final = 250
+#: How many lines are made before other tasks get a turn; that takes a millisecond or two.
+_LINES_AT_ONCE: Final = 100
 #: How much is kept for watchers that read slowly.
-_PIECES_MAX: Final = 1024
+_PIECES_MAX: Final = 2048
 _BYTES_MAX: Final = 4_194_304
 
 _dumps: Final = partial(json.dumps, separators=(",", ":"))

@@ -24,6 +24,8 @@ from coterie_protocol.journal import (
     NodeStopped,
     OffsetsDeleted,
     OffsetsExpired,
+    OperationEnded,
+    OperationStarted,
     OwnershipConflict,
     Partitions,
     RebalanceCompleted,
@@ -287,6 +289,19 @@ class EventLog:
             why=event.how,
         )
 
+    def _operation(self, ts_ms: int, event: OperationStarted | OperationEnded) -> None:
+        words = event.kind.replace("_", " ")
+        self._say(
+            *(ts_ms, "info", words),
+            group=event.group,
+            operation=event.operation,
+            member=event.instance or event.member,
+            partitions=_count(event.partitions),
+            how=event.how if isinstance(event, OperationEnded) else None,
+            by=event.by,
+            reason=event.reason,
+        )
+
     def _offsets_expired(self, ts_ms: int, event: OffsetsExpired) -> None:
         partitions = _count(event.partitions)
         self._say(ts_ms, "info", "offsets expired", group=event.group, partitions=partitions)
@@ -364,6 +379,8 @@ class EventLog:
         NodeStopped: _stopped,
         OffsetsDeleted: _offsets_deleted,
         OffsetsExpired: _offsets_expired,
+        OperationEnded: _operation,
+        OperationStarted: _operation,
         OwnershipConflict: _conflict,
         RebalanceCompleted: _completed,
         TopicChanged: _topic,

@@ -112,7 +112,7 @@ def past_json(
 ) -> bytes:
     """The answer; `known` says from when on all lines are there, and why not from before.
 
-    May take seconds; the lines of what was collected leave others their turns meanwhile.
+    May take seconds, and leaves others their turns meanwhile.
     """
     lines = collected.lines
     marks = Marks.of(lines)
@@ -120,7 +120,11 @@ def past_json(
     found = _Found(Latest(min(since_ms, asked.until_ms), asked.until_ms), marks)
     for name, row in replay_group(asked.group, lines, collected.deleted_ms, asked.until_ms):
         found.take(name, row)
-    owned = list(periods(found.rows, marks.closings))
+        collected.breathe()
+    owned = list[Period]()
+    for period in periods(found.rows, marks.closings):
+        owned.append(period)
+        collected.breathe()
     if present is not None:
         found.complete_members(present)
         if not lines.last_ms:

@@ -9,7 +9,7 @@ __all__ = ["Breath", "StoppedError"]
 
 #: How long the thread works at a time.  It holds Python's lock while it does, and the event loop
 #: waits up to 5 ms each time that it wants the lock back, unless the thread sleeps before.
-_WORK_S: Final = 0.001
+_WORK_S: Final = 0.002
 _REST_S: Final = 0.0005
 
 

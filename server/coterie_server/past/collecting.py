@@ -74,6 +74,8 @@ class Collected:
     """A group's lines, as far back as they matter."""
 
     lines: GroupLines
+    #: Is called often while they are worked on, for others to have their turns.
+    breathe: Callable[[], None]
     #: When each topic was deleted, the earliest first.
     deleted_ms: dict[str, list[int]] = field(default_factory=dict)
     missing: list[Missing] = field(default_factory=list)
@@ -85,7 +87,7 @@ class Collected:
 
 def collect(found: Iterable[FoundLine], since_ms: int, breathe: Callable[[], None]) -> Collected:
     """Take lines, the newest first, until what was the case at a time is told."""
-    collected, before = Collected(_Lines(breathe)), 0
+    collected, before = Collected(_Lines(breathe), breathe), 0
     sources: dict[tuple[str, int], Source] = {}
     for line in found:
         breathe()

@@ -20,9 +20,9 @@ _log = get_logger(__name__)
 
 #: What is read is replayed as well, which takes longer; so less is read than for the last
 #: rebalances alone.
-_LIMITS: Final = ReadLimits(seconds_max=2.0, found_bytes_max=4 * 1_048_576)
+_LIMITS: Final = ReadLimits(seconds_max=2.0, found_bytes_max=2 * 1_048_576)
 #: How long all of it may take.
-_SECONDS_MAX: Final = 10.0
+_SECONDS_MAX: Final = 15.0
 #: How long to wait for lines that are about to be written.
 _FLUSH_S: Final = 0.5
 

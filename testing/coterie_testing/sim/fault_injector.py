@@ -13,8 +13,9 @@ from coterie_client.membership import Phase
 from coterie_protocol.errors import RequestTimedOutError
 from coterie_protocol.exceptions import CoterieError
 from coterie_testing.sim.coordinator import SimulatedCoordinator
-from coterie_testing.sim.faults import AT_A_GENERATION, Fault
+from coterie_testing.sim.faults import AT_A_GENERATION, OF_OPERATORS, Fault
 from coterie_testing.sim.generation_faults import GenerationFaults
+from coterie_testing.sim.orders import Orders
 from coterie_testing.sim.system import GROUP, System
 from coterie_testing.sim.worker import Worker
 from coterie_testing.virtual import Database, NetworkOptions
@@ -34,6 +35,7 @@ class FaultInjector:
     def __init__(self, system: System) -> None:
         self._system = system
         self._at_a_generation = GenerationFaults(system)
+        self._orders = Orders(system)
         #: Workers that have a successor, so that they don't get another one.
         self._succeeded: set[Worker] = set()
 
@@ -41,6 +43,8 @@ class FaultInjector:
         """Inject a fault and say what was done; None if there is nothing to do it to."""
         if fault.kind in AT_A_GENERATION:
             return self._at_a_generation.schedule(fault)
+        if fault.kind in OF_OPERATORS:
+            return self._orders.inject(fault)
         done: str | None = getattr(self, f"_{fault.kind}")(fault)
         return done
 

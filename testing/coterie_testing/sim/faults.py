@@ -14,6 +14,7 @@ __all__ = [
     "KINDS",
     "OF_ABSENCE",
     "OF_COORDINATORS",
+    "OF_OPERATORS",
     "OF_STATE",
     "PROFILES",
     "SWARMS",
@@ -102,6 +103,11 @@ class FaultOptions:
     # These hit workers at the moment at which it matters to those with state; no swarm has them.
     kill_warming: int = 0
     kill_leader: int = 0
+    # What administrators order of the group; no swarm has them.
+    drain_worker: int = 0
+    pin_partition: int = 0
+    freeze_group: int = 0
+    lift_operation: int = 0
     #: Whether faults may last longer than a session.
     long: bool = False
 
@@ -133,9 +139,12 @@ OF_STATE: Final = ("kill_warming", "kill_leader")
 #: Those of groups whose static members may be away for longer than a session.
 OF_ABSENCE: Final = ("absent_worker",)
 
-KINDS: Final = tuple(
-    kind for kind in _ALL if kind not in (*AT_A_GENERATION, *AMONG_SEVERAL, *OF_ABSENCE, *OF_STATE)
-)
+#: What administrators order of the group.
+OF_OPERATORS: Final = ("drain_worker", "pin_partition", "freeze_group", "lift_operation")
+
+_ELSEWHERE: Final = (*AT_A_GENERATION, *AMONG_SEVERAL, *OF_ABSENCE, *OF_STATE, *OF_OPERATORS)
+
+KINDS: Final = tuple(kind for kind in _ALL if kind not in _ELSEWHERE)
 
 #: What people do: none of it makes a member late.
 BY_PEOPLE: Final = frozenset(KINDS[: KINDS.index("kill_worker")])
@@ -202,6 +211,23 @@ PROFILES: Final[Mapping[str, FaultOptions]] = {
         pause_leader=1,
         kill_warming=2,
         kill_leader=2,
+        long=True,
+    ),
+    "operated": FaultOptions(
+        add_worker=3,
+        stop_worker=2,
+        restart_worker=2,
+        rolling_restart=1,
+        change_subscription=1,
+        grow_topic=1,
+        kill_worker=1,
+        pause_worker=1,
+        kill_coordinator=2,
+        cut_worker=1,
+        drain_worker=4,
+        pin_partition=4,
+        freeze_group=3,
+        lift_operation=4,
         long=True,
     ),
     "failovers": replace(_each(1, OF_COORDINATORS), kill_coordinator=3, stop_coordinator=2),

@@ -9,14 +9,14 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from coterie_protocol.extras import needs_extra
 
 with needs_extra("testing", "coterie_testing"):
     import structlog
 
-from coterie_testing.sim.faults import SWARMS, Fault, faults_of, plan
+from coterie_testing.sim.faults import OF_OPERATORS, SWARMS, Fault, faults_of, plan
 from coterie_testing.sim.simulation import Simulation
 from coterie_testing.sim.state import StateOptions, draw_state
 from coterie_testing.sim.system import ASSIGNORS, STATEFUL_ASSIGNOR, System, SystemOptions
@@ -56,6 +56,9 @@ class _Scale:
 
 #: How many of the runs balance loads, if their assignor can.
 _WEIGHTED: Final = 0.3
+
+#: In how many runs administrators order something of the group.
+_OPERATED: Final = 0.2
 
 #: Small runs, for as many as possible in little time.
 _BRIEF: Final = _Scale((1, 2, 2, 3), (1, 3), (1,), (0,), (2.0, 5.0))
@@ -103,6 +106,9 @@ def run_from_seed(seed: int, profile: str, nodes: int = 1) -> Run:
     registration_ms = random.Random(f"registration {seed}").choice((0, 0, 25_000))  # noqa: S311
     if registration_ms and profile != "calm":
         faults = replace(faults, absent_worker=3)
+    if random.Random(f"operations {seed}").random() < _OPERATED and profile != "calm":  # noqa: S311
+        ordered: dict[str, Any] = dict.fromkeys(OF_OPERATORS, 2)
+        faults = replace(faults, **ordered)
     options = SystemOptions(
         workers=workers,
         static=chance.choice((0, 0, workers, workers // 2)),

@@ -33,6 +33,7 @@ class FakeDriver:
     def __init__(self) -> None:
         self.released_: list[TopicPartition] = []
         self.lags: list[tuple[TopicPartition, int]] = []
+        self.failures: list[TopicPartition] = []
         self.held: set[TopicPartition] = set()
 
     def released(self, partitions: Iterable[TopicPartition]) -> None:
@@ -43,6 +44,9 @@ class FakeDriver:
 
     def note_lag(self, partition: TopicPartition, lag: int) -> None:
         self.lags.append((partition, lag))
+
+    def note_failure(self, partition: TopicPartition) -> None:
+        self.failures.append(partition)
 
     def holds(self, partition: TopicPartition) -> bool:
         return partition in self.held

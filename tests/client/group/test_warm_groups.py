@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -241,6 +241,25 @@ def test_static_member_that_comes_back_in_time_goes_on_with_its_state(cluster: C
     assert again.began_with == [0, 0]
 
 
+@pytest.mark.parametrize("name", ["a", "b"])
+def test_static_member_without_its_disk_leaves_work_to_copies_meanwhile(
+    cluster: Cluster, name: str
+) -> None:
+    """Whether it leads, as the first one does, or not."""
+    settings = WarmSettings(acceptable_recovery_lag=100, num_standbys=1)
+    members = [Member(cluster, each, instance=each, warm=settings) for each in "ab"]
+    until_shared(cluster, *members)
+    cluster.run(seconds=20)
+    [lost] = [each for each in members if each.name == name]
+    [other] = [each for each in members if each.name != name]
+    lost.program.kill()
+    cluster.run(seconds=5)
+    again = Member(cluster, name, instance=name, warm=settings)
+    cluster.run_until(lambda: len(other.owned) == 4)
+    until_shared(cluster, again, other)
+    assert max(again.began_with + other.began_with[2:]) <= 100
+
+
 def test_stopping_ends_restores() -> None:
     settings = WarmSettings(acceptable_recovery_lag=100, num_standbys=1)
     with Cluster({"t": 4}, seed=3) as cluster:
@@ -396,6 +415,25 @@ def test_held_that_fails_ends_work_in_order(cluster: Cluster) -> None:
     cluster.run_until(lambda: first.program.is_done)
     with pytest.raises(OSError, match="no disk"):
         first.program.result()
+
+
+def test_restores_that_fail_do_not_keep_others_from_moving(cluster: Cluster) -> None:
+    class Unlucky(Member):
+        """It can restore two partitions only."""
+
+        async def _restore(self, standby: Standby) -> None:
+            standby.lag(END)
+            if standby.number in (0, 2):
+                raise OSError("no disk")
+            await super()._restore(standby)
+
+    settings = replace(SETTINGS, probing_rebalance_interval_ms=60_000)
+    first = Member(cluster, "a", warm=settings)
+    until_shared(cluster, first)
+    second = Unlucky(cluster, "b", warm=settings)
+    cluster.run(seconds=15)
+    assert [each.number for each in second.group.standbys] == [0, 2]
+    cluster.run_until(lambda: second.owned == [1, 3], within_s=300)
 
 
 def test_standby_refuses_to_commit(cluster: Cluster) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +12,15 @@ import pytest
 
 from coterie_pipeline.streaming import source
 from coterie_pipeline.streaming.offsets import WHOLE, Range, Segment
-from coterie_pipeline.streaming.source import FileLookup, SourceError, cut, find, read_lines, tails
+from coterie_pipeline.streaming.source import (
+    FileLookup,
+    SourceError,
+    cut,
+    find,
+    passed_over,
+    read_lines,
+    tails,
+)
 
 NAME = "journal-1-0000000000000001.jsonl"
 LATER = "journal-1-0000000000000004.jsonl"
@@ -36,8 +45,8 @@ def only(folder: Path) -> Segment:
     return segment
 
 
-def lines(part: Range) -> list[bytes]:
-    """All lines of a range."""
+def lines(part: Range) -> list[bytes | None]:
+    """All lines of a range; None for what can't be unpacked."""
     return [line for _, some in read_lines(part) for line in some]
 
 
@@ -132,13 +141,40 @@ def test_compressed_segments_are_read(tmp_path: Path, pack: Pack) -> None:
 
 
 @pytest.mark.parametrize("pack", [pack_gzip, pack_zstd])
-def test_a_compressed_segment_that_is_cut_off_is_an_error(tmp_path: Path, pack: Pack) -> None:
+def test_of_a_segment_that_is_cut_off_the_beginning_is_read(tmp_path: Path, pack: Pack) -> None:
+    # Nothing but what is lost is lost, and that it is shows.
     path = tmp_path / NAME
-    pack(path, b"".join(b"%d\n" % number for number in range(100_000)))
+    text = [b"%d" % number for number in range(100_000)]
+    pack(path, b"".join(line + b"\n" for line in text))
     (packed,) = tmp_path.iterdir()
     packed.write_bytes(packed.read_bytes()[:-100])
-    with pytest.raises(SourceError, match="can't be unpacked"):
-        lines(Range(str(path), 0, WHOLE))
+    *found, end = lines(Range(str(path), 0, WHOLE))
+    assert end is None
+    assert len(found) > 50_000
+    assert found == text[: len(found)]
+
+
+@pytest.mark.parametrize("ending", [".gz", ".zst"])
+def test_a_segment_of_any_bytes_is_lost_and_told(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / NAME
+    path.with_name(NAME + ending).write_bytes(b"no compressed text at all")
+    assert lines(Range(str(path), 0, WHOLE)) == [None]
+    assert FileLookup().time_at(only(tmp_path), 0) == 0
+
+
+def test_files_of_other_names_are_passed_over(tmp_path: Path) -> None:
+    for name in (NAME, "notes.txt", "journal-1.jsonl", ".hidden", "_temporary"):
+        (tmp_path / name).touch()
+    assert passed_over([str(tmp_path)]) == [
+        str(tmp_path / "journal-1.jsonl"), str(tmp_path / "notes.txt"),
+    ]  # fmt: skip
+
+
+def test_what_is_no_file_is_left_out(tmp_path: Path) -> None:
+    # A pipe would never end, and Java can't open a name that is no text.
+    os.mkfifo(tmp_path / NAME)
+    (tmp_path / os.fsdecode(b"journal-\xff-0000000000000001.jsonl")).touch()
+    assert find([str(tmp_path)]) == ()
 
 
 def test_a_segment_that_is_gone_is_an_error(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from coterie_pipeline import batch
+from coterie_pipeline.layout import BY_DAY
 from coterie_pipeline.streaming.follow import FollowOptions, follow
 from coterie_pipeline.streaming.rounds import BUCKETS, bucket_of
 from coterie_pipeline.warehouse import Moment, Warehouse
@@ -82,7 +83,8 @@ class Place:
         """By table and bucket, which files a moment has on disk."""
         found: dict[tuple[str, int], set[int]] = {}
         for table in BY_GROUP:
-            for path in (self._out / "tables" / f"{moment.number:06}" / table).iterdir():
+            folder = self._out / "tables" / f"{moment.number:06}" / table
+            for path in folder.rglob("*.parquet"):
                 bucket = bucket_of(path.name)
                 if bucket is not None:
                     found.setdefault((table, bucket), set()).add(path.stat().st_ino)
@@ -156,4 +158,31 @@ def test_group_that_loses_a_line_is_made_again(place: Place) -> None:
     moment = place.follow()
     assert moment.groups is not None
     assert moment.groups >= 2
+    place.check()
+
+
+def test_files_of_days_are_taken_over_alike(spark: SparkSession, tmp_path: Path) -> None:
+    by_day = spark.newSession()
+    by_day.conf.set(BY_DAY, "true")
+    place = Place(by_day, tmp_path)
+    before = place.files(place.follow())
+    place.write(commit("g7", 5))
+    second = place.follow()
+    assert second.groups == 1
+    after = place.files(second)
+    rewritten = {bucket for (table, bucket), own in after.items() if own != before[table, bucket]}
+    assert len(rewritten) == 1
+    place.check()
+
+
+def test_all_are_made_again_in_another_layout(spark: SparkSession, tmp_path: Path) -> None:
+    place = Place(spark, tmp_path)
+    place.follow()
+    place.write(commit("g7", 5))
+    spark.conf.set(BY_DAY, "true")
+    try:
+        moment = place.follow()
+    finally:
+        spark.conf.unset(BY_DAY)
+    assert moment.groups is None
     place.check()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+
 import pytest
 
 from coterie_server.config.assembly import RandomIds, SequenceIds, access_config, group_config
@@ -13,6 +15,13 @@ def test_kafkas_ids_name_the_client() -> None:
     assert ids.member_id("g", "client", "/h", None).startswith("client-")
     assert ids.member_id("g", "client", "/h", "i1").startswith("i1-")
     assert len({ids.member_id("g", "c", "/h", None) for _ in range(100)}) == 100
+
+
+def test_kafkas_ids_end_in_a_random_uuid() -> None:
+    for member_id in (RandomIds().member_id("g", "c", "/h", None) for _ in range(100)):
+        text = member_id.removeprefix("c-")
+        found = uuid.UUID(text)
+        assert (str(found), found.version, found.variant) == (text, 4, uuid.RFC_4122)
 
 
 def test_sequence_ids_say_group_and_host_and_count() -> None:

@@ -145,6 +145,30 @@ def admin(world: World) -> None:
     world.force_rebalance()
 
 
+def following(world: World) -> list[Client]:
+    """A stable group of two that follows operations."""
+    clients = [world.member(f"c{n}", follows=True) for n in range(2)]
+    world.form(*clients)
+    return clients
+
+
+def drain(world: World) -> None:
+    """A member is to give up what it has."""
+    world.order("drain", following(world)[1])
+
+
+def pin(world: World) -> None:
+    """A partition is to be with a member."""
+    world.order("pin", following(world)[1], numbers=[0])
+
+
+def freeze(world: World) -> None:
+    """A freeze is over."""
+    clients = following(world)
+    world.order("freeze", for_ms=5_000)
+    world.live(6_000, *clients)
+
+
 def over_capacity(world: World) -> None:
     """The node starts again with less room."""
     group_of(world, 2)
@@ -171,6 +195,9 @@ SCENES: dict[str, Callable[[World], None]] = {
         static_expansion,
         topic_changed,
         admin,
+        drain,
+        pin,
+        freeze,
         over_capacity,
     )
 }

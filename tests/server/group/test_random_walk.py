@@ -17,6 +17,7 @@ from coterie_protocol.messages import (
     OffsetDeleteRequestTopic,
 )
 from coterie_server.group import GroupState, Refusal
+from coterie_server.group.standing_rules import RULES
 from tests.support.group_harness import Answer, Client, World, assigned
 from tests.support.profiles import examples
 from tests.support.warm_groups import ordered, report, reported
@@ -86,6 +87,7 @@ class AnyWorld(RuleBasedStateMachine):
         static=st.sampled_from(INSTANCES),
         version=st.sampled_from([0, 3, 5, 8, 9]),
         timeouts=st.sampled_from([(6_000, 10_000), (10_000, 8_000), (20_000, 0), (6_000, -5)]),
+        follows=st.booleans(),
         metadata=st.sampled_from([None, None, None, b"?", reported(report({0: 5, 1: -3}))]),
     )
     def comes(self, timeouts: tuple[int, int], version: int, **attributes: Any) -> None:
@@ -229,6 +231,26 @@ class AnyWorld(RuleBasedStateMachine):
         except Refusal:
             return
         assert self.world.state(group) is not GroupState.STABLE
+
+    @precondition(lambda self: self.clients)
+    @rule(
+        group=st.sampled_from(GROUPS),
+        name=st.sampled_from(sorted(RULES)),
+        number=whom,
+        numbers=st.sets(st.integers(min_value=0, max_value=4), min_size=1),
+        for_ms=st.sampled_from([None, 1, 20_000]),
+    )
+    def operation_is_asked_for(
+        self, group: str, name: str, number: int, numbers: set[int], for_ms: int | None
+    ) -> None:
+        """An administrator orders something, or takes it back."""
+        client = None if "freeze" in name else self.client(number)
+        before = self.world.coordinator.groups.get(group)
+        stood = before.operations if before is not None else ()
+        try:
+            self.world.order(name, client, group, numbers=numbers, for_ms=for_ms)
+        except Refusal:
+            assert before is None or before.operations == stood
 
     @rule(topic=st.sampled_from(["t", "u"]), change=st.sampled_from(["created", "deleted"]))
     def topic_changes(self, topic: str, change: str) -> None:

@@ -360,7 +360,7 @@ def test_one_that_has_lost_its_state_is_not_left_cold_beside_a_copy(lags: dict[i
     owner = kept_by_another(world)
     assert owner.restarted(metadata=reported(report(lags))).join().is_parked
     started = world.seen(RebalanceStarted)[-1]
-    assert started.cause == "static_replaced"
+    assert (started.cause, started.follows) == ("static_replaced", None)
     assert "keep copies of state that it no longer has" in started.detail
 
 

@@ -11,6 +11,7 @@ from yarl import URL
 from coterie_protocol.version import VERSION
 from coterie_server.backfill import Backfill
 from coterie_server.http import NodeView, TokenOptions, Tokens, create_app
+from coterie_server.http.standing_orders import ORDERS
 from tests.server.http.pages import Browser, read, refusal, view_of
 from tests.support.watched_world import WatchedWorld
 
@@ -116,7 +117,7 @@ async def test_console_is_told_over_what_it_is(browser: Browser) -> None:
         "version": VERSION,
         "actions": "open",
         "past": False,
-        "operations": ["rebalance", "remove", "reset", "delete"],
+        "operations": ["rebalance", "remove", "reset", "delete", *ORDERS],
     }
 
 

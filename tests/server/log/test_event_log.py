@@ -20,6 +20,7 @@ from coterie_protocol.journal import (
     OffsetsCommitted,
     OffsetsDeleted,
     OffsetsExpired,
+    OperationEnded,
     TopicChanged,
 )
 from coterie_server.log import configure
@@ -303,6 +304,20 @@ def test_groups_taken_over_later_are_summed_up(world: WatchedWorld, log: LogLine
             TopicChanged(topic="t", change="grown", partitions_before=2, partitions=4),
             "topic changed",
             {"topic": "t", "change": "grown", "partitions": 4},
+        ),
+        (
+            OperationEnded(
+                group="g",
+                operation="pin",
+                member=None,
+                instance="i1",
+                partitions={"t": (0, 1)},
+                how="lifted",
+                by="ann",
+                reason="",
+            ),
+            "operation ended",
+            {"operation": "pin", "member": "i1", "partitions": 2, "how": "lifted", "by": "ann"},
         ),
         (NodeStopped(reason="SIGTERM"), "node stopped", {"reason": "SIGTERM"}),
     ],

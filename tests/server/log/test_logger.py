@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from coterie_server.log.logger import get_logger
+from coterie_server.log.logger import get_logger, is_heard
 
 NAME = "coterie_server.test"
 
@@ -83,3 +83,12 @@ def test_no_structlog_logger_is_made_for_lines_below_the_level() -> None:
     assert not made
     logger.warning("connection lost", port=1)
     assert made == [NAME]
+
+
+def test_whether_a_level_is_heard() -> None:
+    logger = get_logger(NAME)
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.INFO))
+    assert is_heard(logger.info)
+    assert not is_heard(logger.debug)
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG))
+    assert is_heard(logger.debug)

@@ -126,4 +126,4 @@ def test_work_that_is_not_wanted_any_more_ends() -> None:
     breathe()
     breathe.is_stopped = True
     with pytest.raises(StoppedError):
-        collections.deque(iter(breathe, False), maxlen=0)  # calls it again and again
+        collections.deque(iter(breathe, "never"), maxlen=0)  # calls it again and again

@@ -73,6 +73,12 @@ def _completed(event: journal.RebalanceCompleted) -> str:
     return f"generation {event.generation} is assigned: {shares}"
 
 
+def _about(event: journal.OperationStarted | journal.OperationEnded) -> str:
+    if event.partitions:
+        return f"{_flat(event.partitions)} to {event.instance or event.member}"
+    return event.instance or event.member or "the group"
+
+
 #: How events are told; those that are not here are not.
 _TOLD: Final[dict[type[Any], Callable[[Any], str]]] = {
     client.JoinStarted: lambda e: f"joins, keeping {e.keeping}: {e.reason}",
@@ -106,6 +112,8 @@ _TOLD: Final[dict[type[Any], Callable[[Any], str]]] = {
     journal.PhaseJoined: _phase,
     journal.RebalanceCompleted: _completed,
     journal.GroupEmptied: lambda e: f"generation {e.generation} has no members",
+    journal.OperationStarted: lambda e: f"{e.operation} of {_about(e)}",
+    journal.OperationEnded: lambda e: f"{e.operation} of {_about(e)} ends ({e.how})",
     journal.TopicChanged: lambda e: f"{e.topic} {e.change}, {e.partitions} partitions",
     journal.OwnershipConflict: lambda e: f"{e.topic} {e.partition} is withheld from {e.given_to}",
 }

@@ -47,6 +47,29 @@ PROFILES: Final = {
     "clocks": Profile(
         faults=FaultOptions(worker_clock_jump=4, add_worker=2, stop_worker=2, long=True)
     ),
+    "operations": Profile(
+        faults=FaultOptions(
+            add_worker=3,
+            stop_worker=2,
+            kill_coordinator=1,
+            drain_worker=3,
+            pin_partition=3,
+            freeze_group=2,
+            lift_operation=2,
+        ),
+        workers=3,
+        faults_s=15.0,
+    ),
+    "newcomers to a frozen group": Profile(
+        always=(
+            Fault(4.0, "freeze_group", seconds=20.0),
+            Fault(5.0, "add_worker"),
+            Fault(8.0, "stop_worker", 0),
+        ),
+        faults=FaultOptions(stop_worker=1, add_worker=1),
+        workers=3,
+        faults_s=15.0,
+    ),
     "crowd": Profile(faults=FaultOptions(add_worker=4, stop_worker=1), workers=6),
     "newcomers": Profile(faults=FaultOptions(add_worker=4, stop_worker=3, slow_network=2)),
     "rifts": Profile(faults=FaultOptions(isolate_worker=3, add_worker=2, long=True), faults_s=40.0),

@@ -14,8 +14,9 @@ from functools import partial
 from typing import Any, Final
 from unittest.mock import patch
 
-from coterie_assignors import Claim, leader
+from coterie_assignors import Claim, leader, operations
 from coterie_client.membership import joining as client_joining
+from coterie_client.membership import operations as client_operations
 from coterie_client.membership import ownership
 from coterie_client.membership.actions import Committed
 from coterie_client.membership.heartbeats import Heartbeats
@@ -37,6 +38,7 @@ from coterie_server.group import (
     rebalance,
     recovery,
     replacement,
+    standing,
     step,
     sync,
 )
@@ -134,6 +136,17 @@ def recovery_drops_a_member(recover: Any, step_: Step, rows: Iterable[Any], *res
     kept = list(rows)
     members = [row for row in kept if isinstance(row, MemberRow)]
     recover(step_, [row for row in kept if row not in members[1:][-1:]], *rest)
+
+
+@_mutant(standing, "put", "operations")
+def operations_not_stored(_: Any, __: Step, group: Group, ordered: Iterable[Any]) -> None:
+    """What is ordered is kept in memory only, and forgotten when the shard is read again."""
+    group.operations = tuple(ordered)
+
+
+@_mutant(standing, "note_newcomer", "newcomers to a frozen group")
+def newcomers_not_noted(_: Any, *__: Any) -> None:
+    """Those that come while a group is frozen count as members that were there before."""
 
 
 # -- the coordinator: members ----------------------------------------------------------------------
@@ -535,3 +548,24 @@ async def copies_grow_old(refresh: Any, copy: TopicCopy) -> None:
 def shards_stay_free(_: Any, keeper: LeaseKeeper) -> None:
     """No node claims what another one left behind."""
     del keeper
+
+
+# -- the leader: what administrators have ordered --------------------------------------------------
+
+
+@_mutant(client_operations, "_is_frozen", "operations")
+def frozen_group_is_balanced(*_: Any) -> bool:
+    """A leader does not notice that its group is frozen."""
+    return False
+
+
+@_mutant(operations._Shares, "_is_there", "operations")
+def pins_count_for_nothing(*_: Any) -> bool:
+    """No member is there for a pin."""
+    return False
+
+
+@_mutant(operations._Shares, "_rank", "newcomers to a frozen group")
+def orphans_go_to_anyone(_: Any, shares: Any, name: str, __: Any) -> Any:
+    """What has no owner goes to the least busy member, drained, new or neither."""
+    return (len(shares.held[name]), name)

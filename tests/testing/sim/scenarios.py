@@ -103,6 +103,17 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
     "isolated-member": Scenario(5.0, 20.32, _options(2), (Fault(5.0, "isolate_worker", 1, 15.0),)),
     "static-restart": Scenario(5.0, 15.0, _options(2, static=2), _at("restart_worker", 1, 3.0)),
     "fenced-duplicate": Scenario(5.0, 10.0, _options(2, static=2), _at("duplicate_instance", 1)),
+    "drain": Scenario(5.0, 12.0, _options(3), _at("drain_worker", 2)),
+    "freeze": Scenario(
+        5.0,
+        15.27,
+        _options(2),
+        (
+            Fault(5.0, "freeze_group", seconds=10.0),
+            Fault(6.0, "add_worker"),
+            Fault(8.0, "stop_worker", 1),
+        ),
+    ),
     "coordinator-restart": Scenario(5.0, 12.0, _options(2), _at("kill_coordinator", 0, 2.0)),
     "warm-hand-over": Scenario(
         5.0, 7.165, _options(1, topics={"jobs": 4}, state=_STATE), _at("add_worker", 1)

@@ -22,6 +22,7 @@ from coterie_testing.sim.invariants.clock import ClockChecker
 from coterie_testing.sim.invariants.exemptions import Exemptions
 from coterie_testing.sim.invariants.journal import JournalChecker
 from coterie_testing.sim.invariants.offsets import OffsetChecker
+from coterie_testing.sim.invariants.operations import OperationChecker
 from coterie_testing.sim.invariants.requests import RequestChecker
 from coterie_testing.sim.invariants.standbys import StandbyChecker
 from coterie_testing.sim.worker import Worker, WorkObserver
@@ -86,6 +87,7 @@ class InvariantChecker(WorkObserver):
         #: How often things happened, by name.
         self.counts: Counter[str] = Counter()
         self.standbys = StandbyChecker(self.counts)
+        self.operations = OperationChecker(self.counts)
         #: Whether machines and networks have no faults, so that no member is ever late.
         self.is_calm = False
         #: Whether coordinators have no faults either, so that no member ever loses them.
@@ -258,6 +260,7 @@ class InvariantChecker(WorkObserver):
         )
         yield from self._journal.journalled(ts_ms, event)
         yield from self.offsets.journalled(event)
+        yield from self.operations.journalled(ts_ms, event)
 
     def _expired(self, event: MemberAway | MemberGone) -> None:
         """No member is dropped as silent or late while nothing is wrong."""
@@ -284,7 +287,8 @@ class InvariantChecker(WorkObserver):
         """Each partition has one owner at work; workers own what they were assigned."""
         workers, owners = list(workers), dict[TopicPartition, str]()
         wanted = set(partitions)
-        self._fail_all(self.standbys.check_settled(workers, wanted))
+        are_few = any(self.operations.keeps_copies_away(each.group_id) for each in workers)
+        self._fail_all(self.standbys.check_settled(workers, wanted, are_few=are_few))
         for worker in workers:
             for partition in worker.group.owned:
                 if partition.key in owners:

@@ -36,6 +36,8 @@ class Witness:
     found: list[tuple[Lease, dict[bytes, Fence]]] = field(default_factory=list)
     failures: int = 0
     fenced: int = 0
+    #: Set once one was fenced.
+    met: asyncio.Event = field(default_factory=asyncio.Event)
 
     def claimed(self, lease: Lease, before: set[bytes], found: dict[bytes, Fence]) -> None:
         """A shard was claimed and read; `before` had been acknowledged when that began."""
@@ -81,7 +83,9 @@ async def node(store: PostgresStore, shard: int, name: str, witness: Witness) ->
                     witness.acknowledged[shard][key] = lease.fence
             refused = [result for result in results if result is not None]
             assert all(isinstance(each, StoreError | FencedError) for each in refused)
-            witness.fenced += any(isinstance(each, FencedError) for each in refused)
+            if any(isinstance(each, FencedError) for each in refused):
+                witness.fenced += 1
+                witness.met.set()
             witness.failures += any(isinstance(each, StoreError) for each in refused)
             if refused:
                 # None overtakes one that failed.
@@ -101,8 +105,7 @@ async def live(stores: list[PostgresStore], trouble: Break, seconds: float) -> W
     async with asyncio.timeout(seconds + 60):
         await trouble(random.Random(random.getrandbits(32)))
         # On a busy machine they may need longer to get into each other's way.
-        while not (witness.fenced and any(witness.acknowledged.values())):
-            await asyncio.sleep(0.1)
+        await witness.met.wait()
     for task in nodes:
         task.cancel()
     async with asyncio.timeout(60):
