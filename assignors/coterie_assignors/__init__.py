@@ -34,6 +34,7 @@ Where to read on
   own.
 - `weights`: the settings by which the sticky assignors balance loads instead of numbers.
 - `operations`: what administrators have ordered, around any assignor.
+- `presence`: balances without the members that are away, for assignors that call it.
 - `outlook`: what a leader knows of the members some time after it has decided.
 - `ownership`: resolves contradicting claims; used by `leader` and `sticky`.
 
@@ -52,6 +53,7 @@ from coterie_assignors.base import (
 )
 from coterie_assignors.leader import Adjustment, InvalidAssignmentError, adjust, lead
 from coterie_assignors.operations import Operations
+from coterie_assignors.presence import among_present
 from coterie_assignors.range import RangeAssignor
 from coterie_assignors.roundrobin import RoundRobinAssignor
 from coterie_assignors.state import RUNNING, STALLED, UNKNOWN, WarmReport, WarmSettings
@@ -82,6 +84,7 @@ __all__ = [
     "WarmSettings",
     "Weights",
     "adjust",
+    "among_present",
     "in_kafka_order",
     "lead",
     "next_probing_ms",

@@ -11,10 +11,16 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from coterie_assignors.base import Claim, Cluster, MemberInfo, Partitions
-from coterie_assignors.copies import Pair
+from coterie_assignors.copies import Copies, Pair
 from coterie_protocol.consumer import flatten, group_by_topic
 
-__all__ = ["has_uneven_absent", "keep_for_absent", "kept_for_absent", "without_reports"]
+__all__ = [
+    "has_uneven_absent",
+    "keep_for_absent",
+    "kept_for_absent",
+    "without_replaced",
+    "without_reports",
+]
 
 
 def keep_for_absent(
@@ -71,6 +77,45 @@ def _even_out(
 def without_reports(members: Mapping[str, MemberInfo]) -> dict[str, MemberInfo]:
     """The members; what those that are away reported is no longer so."""
     return {name: _without_lags(member) for name, member in members.items()}
+
+
+def without_replaced(
+    members: Mapping[str, MemberInfo], acceptable_lag: int
+) -> dict[str, MemberInfo]:
+    """The members; those that are away no longer have what another one is ready to work on.
+
+    So it is shared out at once.  If it was kept for them first, and taken over only then, the next
+    rebalance would find that it was another member's, and might move it again.
+    """
+    if not any(member.is_away for member in members.values()):
+        return dict(members)
+    ready = _ready_to_go_on(members, acceptable_lag)
+    return {
+        name: replace(member, owned=group_by_topic(flatten(member.owned) - ready))
+        if member.is_away
+        else member
+        for name, member in members.items()
+    }
+
+
+def _ready_to_go_on(members: Mapping[str, MemberInfo], acceptable_lag: int) -> set[Pair]:
+    """What any member that is there has a caught-up copy of, and may have."""
+    copies = Copies(list(members.values()))
+    waiting = set().union(*(flatten(each.owned) for each in members.values() if each.is_away))
+    return {
+        pair
+        for pair in waiting
+        if any(
+            lag <= acceptable_lag and _may_go_on(copies.order[index], pair)
+            for process, lag in copies.lags.get(pair, {}).items()
+            for index in copies.members_of[process]
+        )
+    }
+
+
+def _may_go_on(member: MemberInfo, pair: Pair) -> bool:
+    is_able = member.warm is not None and not (member.is_away or member.is_drained)
+    return is_able and _may_take(member, pair)
 
 
 def _without_lags(member: MemberInfo) -> MemberInfo:

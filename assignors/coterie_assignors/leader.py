@@ -13,7 +13,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from coterie_assignors.absence import has_uneven_absent, keep_for_absent, without_reports
+from coterie_assignors.absence import (
+    has_uneven_absent,
+    keep_for_absent,
+    without_replaced,
+    without_reports,
+)
 from coterie_assignors.base import (
     NO_CLAIM,
     Assignor,
@@ -83,6 +88,8 @@ def lead(
     from coterie_assignors.warm.refiner import refine
 
     members = _with_drains(without_reports(members), operations)
+    if operations is None or not operations.is_frozen:
+        members = without_replaced(members, settings.acceptable_recovery_lag)
     ask_warm = partial(assignor.assign_warm, cluster, settings=settings)
     target = _target(assignor, ask_warm, members, claims, cluster, operations)
     refined = refine(target, members, claims, settings)
@@ -273,6 +280,7 @@ class _Reassignment:
     def _taker(self, refuser: str, partition: _Pair) -> str | None:
         """The least loaded member that can take a partition and leave the group balanced.
 
+        Assignors may spread each topic as well, and would move it on from one with more of it.
         A taker with nothing that the refuser would accept in return leaves it unbalanced, and the
         group would rebalance for that again and again; such a member comes last.
         """
@@ -281,11 +289,16 @@ class _Reassignment:
             for name, member in self._members.items()
             if partition[0] in member.topics and partition not in self._refusals[name]
         ]
-        candidates.sort(key=lambda name: (len(self.held[name]), name))
+        candidates.sort(key=lambda name: self._rank(name, partition[0]))
         for name in candidates:
             if len(self.held[name]) < len(self.held[refuser]) or self._returnable(name, refuser):
                 return name
         return candidates[0] if candidates else None
+
+    def _rank(self, name: str, topic: str) -> tuple[int, int, str]:
+        """Sorts members with few partitions first, and of equals those with few of the topic."""
+        held = self.held[name]
+        return len(held), sum(each == topic for each, _ in held), name
 
     def _returnable(self, taker: str, refuser: str) -> list[_Pair]:
         """What a member can give the refuser in return."""

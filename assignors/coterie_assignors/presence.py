@@ -3,6 +3,9 @@
 An assignor that took them for present would give them a share, which others then get in their
 place; and as partitions move, that turns out otherwise each time.  So it is asked about the others
 alone, and about what is left for them, as if there was nothing else.
+
+That is for assignors to ask for: what is left is numbered anew, and to one of a user's own a
+partition's number may mean something.
 """
 
 from __future__ import annotations

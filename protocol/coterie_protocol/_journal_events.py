@@ -70,7 +70,7 @@ CAUSES: Final[Mapping[str, str]] = {
     "revocation_follow_up": "members had to give up partitions before others could get them",
     "probing": "the leader looked whether copies of state have caught up",
     "warm": "a member's copies of state have caught up, or it began to report them",
-    "load": "the leader saw that loads are out of balance",
+    "load": "loads are out of balance by what the leader knows, or a member's own has changed",
     "leader_rejoined": "the leader joined again, as it does when it sees topics change",
     "static_replaced": "a static member came back in a way that changed the generation",
     "static_expansion": "static members came, and the time to collect them was over",

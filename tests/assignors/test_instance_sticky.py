@@ -24,6 +24,7 @@ from tests.assignors.world import (
     group,
     having,
     loads,
+    member,
     moved,
     without,
 )
@@ -177,3 +178,14 @@ def test_members_get_only_topics_that_they_subscribe_to() -> None:
 def test_without_members_or_partitions_there_is_nothing_to_assign() -> None:
     assert InstanceStickyAssignor().assign(Cluster({"t": 2}), {}) == {}
     assert InstanceStickyAssignor().assign(Cluster({}), group(warm("a", ["t"]))) == {"a": ()}
+
+
+def test_what_is_free_goes_first_to_those_that_can_have_little_else() -> None:
+    """Or `both` gets it, and has no room for what only `busy` and it can have."""
+    members = group(
+        member("only-t", ["t"], [("t", 0)], 4),
+        member("both", ["t", "u"], [("u", 0)], 4),
+        member("busy", ["u"], [("u", 1), ("u", 2), ("u", 3)], 4),
+    )
+    given = InstanceStickyAssignor().assign(Cluster({"t": 2, "u": 4}), members)
+    assert loads(given) == {"only-t": 2, "both": 2, "busy": 2}

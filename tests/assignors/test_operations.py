@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -208,6 +209,32 @@ def test_a_drained_member_gets_no_copies() -> None:
         CooperativeStickyAssignor(), {"t": 4}, members, Operations(drained={"a": 1}), settings
     )
     assert answer.standbys.keys() == {"b", "c"}
+
+
+@pytest.mark.parametrize("zones", ["xxyy", "xyxy"])
+@pytest.mark.parametrize("lag", [5, 50_000])
+def test_a_process_whose_members_are_all_drained_gets_no_copies(zones: str, lag: int) -> None:
+    leaving, staying = uuid.UUID(int=1), uuid.UUID(int=2)
+    places = {"a": leaving, "b": leaving, "c": staying, "d": uuid.UUID(int=3)}
+    members = group(
+        *(
+            replace(
+                member(name, ["t"], pairs(number), 4),
+                warm=WarmReport(
+                    process,
+                    {("t", number): RUNNING, ("t", (number + 1) % 4): lag},
+                    {"zone": zones[number]},
+                ),
+            )
+            for number, (name, process) in enumerate(places.items())
+        )
+    )
+    drained = Operations(drained={"a": 1, "b": 1})
+    answer = step(
+        CooperativeStickyAssignor(), {"t": 4}, members, drained, WarmSettings(num_standbys=2)
+    )
+    assert answer.standbys.keys() <= {"c", "d"}
+    assert answer.warmups.keys() <= {"c", "d"}
 
 
 # -- pins --------------------------------------------------------------------------------------

@@ -93,6 +93,17 @@ def test_taker_is_preferably_one_with_something_to_return() -> None:
     assert spared == {"m0": {("t", 3)}, "m1": {("t", 1)}, "m4": {("t", 0)}}
 
 
+def test_of_equal_takers_the_one_with_the_fewest_of_the_topic_gets_it() -> None:
+    """An assignor that spreads each topic would move it on from the other one."""
+    infos = members({"a": set(), "b": set(), "c": set()}, {"c": {0}}, ("t", "u"))
+    target = {
+        "a": group_by_topic([("t", 1)]),
+        "b": group_by_topic([("u", 0)]),
+        "c": group_by_topic([("t", 0), ("u", 1)]),
+    }
+    assert ("t", 0) in flatten(reassign_refused(target, infos)["b"])
+
+
 def test_target_is_returned_as_it_is_without_refusals() -> None:
     group = members({"a": {0}, "b": {1}}, {})
     target: dict[str, Partitions] = {}

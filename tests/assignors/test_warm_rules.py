@@ -150,3 +150,16 @@ def test_what_was_released_goes_to_a_member_that_waits_for_something_though_it_h
     answer = refined(targets, giver, waiting, warm("new", ["t"]))
     assert actives(answer)[T0] == "waiting"
     assert actives(answer)[T1] == "giver"
+
+
+def test_what_was_released_does_not_go_back_to_a_member_that_releases_another_one() -> None:
+    """It would be released again for `ready` the next time, and that other one go back."""
+    t3 = ("t", 3)
+    old = warm("old", ["t"], {T0: 0, T1: RUNNING, T2: 0}, [T1])
+    third = warm("third", ["t"], {T2: RUNNING}, [T2])
+    ready = MemberInfo(
+        member_id="ready", topics=("t",), owned=group_by_topic([t3]), generation=third.generation
+    )
+    targets = {T0: "cold", T1: "ready", T2: "old", t3: "cold"}
+    answer = refined(targets, old, third, ready, warm("cold", ["t"]))
+    assert actives(answer) == {T0: "ready", T1: "old", T2: "old", t3: "ready"}

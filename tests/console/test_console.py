@@ -539,7 +539,7 @@ def test_standing_orders_are_given_shown_and_ended(
     open_group(page, daemon, "orders")
     orders = page.get_by_role("region", name="Standing orders")
     expect(orders.get_by_role("listitem")).to_have_count(3)
-    expect(orders).to_contain_text("one, which still has 3 partitions")
+    expect(orders).to_contain_text("one, which has 3 partitions left")
     expect(orders).to_contain_text("by <b>ann</b>")
     expect(orders).to_contain_text("no member of the group can follow it")
     expect(orders).to_contain_text("orders 1-2 to two")

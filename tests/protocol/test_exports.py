@@ -125,6 +125,7 @@ NOT_LISTED = {
     "coterie_protocol.errors",
     "coterie_protocol.journal",
     "coterie_protocol.journal_text",
+    "coterie_protocol.replay",
 }
 
 

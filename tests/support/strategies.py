@@ -45,7 +45,7 @@ def _fill() -> None:
     import coterie_protocol.consumer  # noqa: PLC0415
     import coterie_protocol.loads  # noqa: PLC0415
     import coterie_protocol.member_data  # noqa: PLC0415
-    import coterie_protocol.streams  # noqa: F401, PLC0415
+    import coterie_protocol.streams._data  # noqa: F401, PLC0415
 
     # Their order depends on what has been imported before; a module's own does not.
     for declaration in sorted(declarations(), key=lambda each: each.cls.__module__):

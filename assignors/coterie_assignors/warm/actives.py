@@ -48,7 +48,8 @@ class _Substitutes:
     the assignor has been asked again, and may have other plans for the two.  If it then went back
     to its former owner, and that every time, the group would rebalance for ever.  So members that
     are short of partitions come first, and of what is on its way to one, something else has to wait
-    in return.
+    in return.  Of these, members that have to release others come last: a former owner would
+    otherwise get one back in exchange for the next, and that every time, too.
     """
 
     def __init__(self, group: Group, active: dict[Pair, int]) -> None:
@@ -59,12 +60,15 @@ class _Substitutes:
         self._short = Counter(group.target.values())
         #: The partitions that are to be released for each member, and can wait.
         self._coming: dict[int, list[Pair]] = {}
+        #: How many of these each member releases.
+        self._releasing: Counter[int] = Counter()
         for pair, member in active.items():
             owner = group.owner.get(pair, member)
             if owner == member:
                 self._short[member] -= 1
             elif group.is_at_work(pair, owner):
                 self._coming.setdefault(member, []).append(pair)
+                self._releasing[owner] += 1
         self._stateless = [
             index for index, member in enumerate(group.copies.order) if member.warm is None
         ]
@@ -79,12 +83,10 @@ class _Substitutes:
             return wanted
         acceptable = self._group.settings.acceptable_recovery_lag
         candidates = list(self._with_copies(pair))
-        ready = [
-            (not self._is_short(key[-1]), *key) for key in candidates if key[0] <= acceptable
-        ] + [
-            (False, acceptable, True, acceptable, self._loads[member], member)
+        ready = [(*self._order(key[-1]), *key) for key in candidates if key[0] <= acceptable] + [
+            (*self._order(member), acceptable, True, acceptable, self._loads[member], member)
             for member in self._stateless
-            if self._short[member] > 0
+            if self._is_short(member)
             and self._group.may_have(pair, member)
             and not self._group.is_away(wanted)
         ]
@@ -104,6 +106,11 @@ class _Substitutes:
             self._let_wait(member)
         return member
 
+    def _order(self, member: int) -> tuple[bool, bool]:
+        """Sorts those first that are short of partitions, of these the ones that release none."""
+        is_short = self._is_short(member)
+        return not is_short, is_short and self._releasing[member] > 0
+
     def _is_short(self, member: int) -> bool:
         return self._short[member] > 0 or bool(self._coming.get(member))
 
@@ -122,4 +129,6 @@ class _Substitutes:
         """Have a member that got something else do without what is to be released for it."""
         if self._coming.get(member):
             waiting = self._coming[member].pop()
-            self._active[waiting] = self._group.owner[waiting]
+            owner = self._group.owner[waiting]
+            self._active[waiting] = owner
+            self._releasing[owner] -= 1

@@ -11,7 +11,7 @@ from coterie_assignors.ownership import resolve_claims
 from coterie_assignors.state import WarmSettings
 from coterie_protocol.consumer import flatten
 
-__all__ = ["Group", "Move", "group_of"]
+__all__ = ["Group", "Move", "group_of", "keeps_copies"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +65,12 @@ class Group:
 
     def may_keep(self, pair: Pair, member: int) -> bool:
         """Whether a member can be given a copy of a partition's state."""
-        info = self.copies.order[member]
-        is_able = info.warm is not None and not (info.is_away or info.is_drained)
-        return is_able and self.may_have(pair, member)
+        return keeps_copies(self.copies.order[member]) and self.may_have(pair, member)
+
+
+def keeps_copies(member: MemberInfo) -> bool:
+    """Whether copies of partitions' state can be ordered of a member at all."""
+    return member.warm is not None and not (member.is_away or member.is_drained)
 
 
 def group_of(

@@ -45,6 +45,8 @@ class Spreading:
         self._counts: dict[str, dict[int, int]] = {topic: {} for topic in takers}
         #: The topics of which each unit has any.
         self._topics: list[set[str]] = [set() for _ in range(units)]
+        #: How many topics each unit may have.
+        self._choice = Counter(unit for units in takers.values() for unit in units)
         self._sizes = Counter(topic for topic, _ in holder)
         #: The topics with the same takers: among these, loads can be evened out.
         self._pools: dict[tuple[int, ...], set[str]] = {}
@@ -86,14 +88,21 @@ class Spreading:
         self._add(topic, taker)
 
     def _deal(self, topic: str, count: int) -> None:
-        """Deal out free partitions, each to a unit with the lowest load, and the fewest of them."""
-        counts = self._counts[topic]
-        heap = [(self._loads[unit], counts.get(unit, 0), unit) for unit in self._takers[topic]]
+        """Deal out free partitions, each to a unit with the lowest load, and the fewest of them.
+
+        Of these loads, those come first that have the fewest topics to choose from: what they don't
+        get now, they would get from another one the next time.
+        """
+        counts, choice = self._counts[topic], self._choice
+        heap = [
+            (self._loads[unit], choice[unit], counts.get(unit, 0), unit)
+            for unit in self._takers[topic]
+        ]
         heapq.heapify(heap)
         for _ in range(count):
             unit = heap[0][-1]
             self._add(topic, unit)
-            heapq.heapreplace(heap, (self._loads[unit], counts[unit], unit))
+            heapq.heapreplace(heap, (self._loads[unit], choice[unit], counts[unit], unit))
 
     def _even_out(self, units: Sequence[int], topics: set[str]) -> bool:
         """Hand partitions of some topics over, from the highest loads to the lowest."""

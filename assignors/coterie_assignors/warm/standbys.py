@@ -11,7 +11,7 @@ import heapq
 from collections.abc import Mapping, Sequence
 
 from coterie_assignors.copies import NO_COPY, Pair
-from coterie_assignors.warm.group import Group
+from coterie_assignors.warm.group import Group, keeps_copies
 from coterie_assignors.warm.places import Places
 
 __all__ = ["Standbys", "place_standbys"]
@@ -110,7 +110,7 @@ def _keepers(group: Group) -> dict[str, tuple[int, ...]]:
         able = (
             member
             for member in map(group.copies.order.__getitem__, members)
-            if member.warm is not None and not member.is_away
+            if keeps_copies(member)
         )
         for topic in frozenset[str]().union(*(member.topics for member in able)):
             found.setdefault(topic, []).append(process)

@@ -249,7 +249,6 @@ def _group(found: GroupEnd) -> dict[str, Any]:
         "awaiting": None if phase is None else awaiting,
         "next_probing_ms": None,
         "operations": [],
-        "operations": [],
         "rebalance": None if running is None else rebalance_json(running),
         "rebalances": [rebalance_json(each) for each in found.rebalances],
         "history": {"since_ms": None, "limit": HistoryLimit.KEPT, "message": _LIMIT},

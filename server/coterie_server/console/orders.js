@@ -62,7 +62,7 @@ function describe(order, state) {
     return `until ${dateAndTime(order.until_ms)}: no partition moves, but those of members that are gone`;
   }
   if (order.operation === "drain") {
-    return order.left === null ? name : `${name}, which still has ${counted(order.left, "partition")}`;
+    return order.left === null ? name : `${name}, which has ${order.left === 0 ? "none left" : `${counted(order.left, "partition")} left`}`;
   }
   return `${which.join("; ")} ${order.operation === "pin" ? "to" : "from"} ${name}`;
 }

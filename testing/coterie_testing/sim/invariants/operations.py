@@ -128,8 +128,13 @@ class OperationChecker:
             yield from self._check_member(group, name, member, given.get(name, frozenset()))
         is_settled = not (event.needs_rejoin or event.targets or group.told.is_frozen)
         for pair, name in group.told.pinned.items() if is_settled else ():
+            # While its member is away, others work on it that have a copy of its state.
             pinned = said.get(name)
-            is_able = pinned is not None and pair[0] in _topics(pinned)
+            is_able = (
+                pinned is not None
+                and pinned.joined_after_ms is not None
+                and pair[0] in _topics(pinned)
+            )
             is_elsewhere = any(pair in each for n, each in given.items() if n != name)
             if is_able and is_elsewhere and name not in group.told.drained:
                 yield f"{pair} is pinned to {name}, and assigned to another: {event}"
