@@ -151,7 +151,10 @@ class _Contender:
             self._joined += members
             self._beats[id(way.server)] = await _members(members)
         for what, way in self._ways.items():
-            self._opened[what] = await way.connect(self._scale.members)
+            self._opened[what] = opened = await way.connect(self._scale.members)
+            # Silent ones are closed after ten seconds, and the last way's turn comes later.
+            beats = [iter([each]) for each in self._beats[id(way.server)]]
+            await exchange(opened, beats, frames.check_heartbeat)
         await self.measure(0)
         self._begin()  # a Java that has just started is slower
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from coterie_assignors.base import Claim, Cluster, MemberInfo, Partitions
-from coterie_assignors.copies import Copies, Pair
+from coterie_assignors.copies import Copies, Pair, keeps_copies
 from coterie_protocol.consumer import flatten, group_by_topic
 
 __all__ = [
@@ -106,16 +106,13 @@ def _ready_to_go_on(members: Mapping[str, MemberInfo], acceptable_lag: int) -> s
         pair
         for pair in waiting
         if any(
-            lag <= acceptable_lag and _may_go_on(copies.order[index], pair)
+            lag <= acceptable_lag
+            and keeps_copies(copies.order[index])
+            and _may_take(copies.order[index], pair)
             for process, lag in copies.lags.get(pair, {}).items()
             for index in copies.members_of[process]
         )
     }
-
-
-def _may_go_on(member: MemberInfo, pair: Pair) -> bool:
-    is_able = member.warm is not None and not (member.is_away or member.is_drained)
-    return is_able and _may_take(member, pair)
 
 
 def _without_lags(member: MemberInfo) -> MemberInfo:

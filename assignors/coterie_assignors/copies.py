@@ -9,7 +9,7 @@ from typing import Final
 from coterie_assignors.base import MemberInfo
 from coterie_assignors.state import RUNNING, STALLED, UNKNOWN
 
-__all__ = ["NO_COPY", "UNKNOWN_LAG", "Copies", "Pair"]
+__all__ = ["NO_COPY", "UNKNOWN_LAG", "Copies", "Pair", "keeps_copies"]
 
 Pair = tuple[str, int]
 
@@ -90,6 +90,11 @@ class Copies:
     def own_lag(self, pair: Pair, member: int) -> int:
         """The lag that one member reports."""
         return self._told[member].get(pair, NO_COPY)
+
+
+def keeps_copies(member: MemberInfo) -> bool:
+    """Whether copies of partitions' state can be ordered of a member at all."""
+    return member.warm is not None and not (member.is_away or member.is_drained)
 
 
 def _ranked(lags: _Lags) -> _Lags:

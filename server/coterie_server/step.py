@@ -113,3 +113,8 @@ class Refusal(CoterieError):  # noqa: N818  # the answer is no; nothing went wro
     def __init__(self, name: str, sentence: str) -> None:
         super().__init__(sentence)
         self.name = name
+
+
+def no_group(group_id: str) -> Refusal:
+    """What is said of a group that does not exist."""
+    return Refusal("group_not_found", f"There is no group {group_id!r} here.")

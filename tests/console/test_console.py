@@ -64,6 +64,11 @@ def settled(daemon: Daemon, group: str, members: int, partitions: int) -> None:
     eventually(is_settled, f"{group} at work")
 
 
+def events(*told: tuple[str, object]) -> str:
+    """Server-sent events, as a node would send them."""
+    return "".join(f"event: {kind}\ndata: {json.dumps(data)}\n\n" for kind, data in told)
+
+
 # -- what is shown ---------------------------------------------------------------------------------
 
 
@@ -135,6 +140,20 @@ def test_rebalance_is_shown_as_it_goes_on(page: Page, folder: Path) -> None:
         expect(progress.locator(".left")).to_contain_text("It waits for at most")
         expect(progress).to_be_hidden(timeout=20_000)
         expect(page.locator(".title .badge")).to_have_text("Stable")
+
+
+def test_what_is_to_come_is_told_by_the_clock_of_the_node(
+    page: Page, daemon: Daemon, members: Members
+) -> None:
+    members.start("probing")
+    settled(daemon, "probing", 1, 12)
+    group = {**daemon.group("probing"), "next_probing_ms": 91_000}
+    page.route(
+        "**/groups/probing/watch",
+        lambda route: route.fulfill(body=events(("begin", {"now_ms": 1_000}), ("group", group))),
+    )
+    open_group(page, daemon, "probing")
+    expect(page.locator(".facts")).to_contain_text(re.compile(r"Looks at copies againin 1 min \d"))
 
 
 def test_map_of_2000_partitions_is_readable(page: Page, daemon: Daemon, members: Members) -> None:
@@ -521,7 +540,7 @@ def answer_with_orders(page: Page, daemon: Daemon) -> list[tuple[str, object]]:
         sent.append((route.request.url.rpartition("/")[2], route.request.post_data_json))
         route.fulfill(json=group)
 
-    stream = f'event: begin\ndata: {{"now_ms":1}}\n\nevent: group\ndata: {json.dumps(group)}\n\n'
+    stream = events(("begin", {"now_ms": 1}), ("group", group))
     page.route("**/v1/console", lambda route: route.fulfill(json=facts))
     page.route("**/groups/orders/watch", lambda route: route.fulfill(body=stream))
     page.route("**/operations/*", take)

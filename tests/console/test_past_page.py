@@ -180,6 +180,21 @@ def test_less_time_is_shown_when_asked_for(page: Page, url: str) -> None:
     expect(past.get_by_role("button", name="Show the latest time")).to_be_disabled()
 
 
+def test_no_moment_is_offered_while_the_past_is_not_there(page: Page, url: str) -> None:
+    busy = {"error": "not_ready", "message": "The journal is being read."}
+    page.route("**/past?*", lambda route: route.fulfill(status=503, json=busy))
+    page.goto(f"{url}#/groups/{quote(GROUP, safe='')}")
+    past = page.locator("section.past")
+    expect(past.get_by_role("alert")).to_contain_text("The journal is being read.")
+    for name in ("The change before", "The next change", "Show the time before"):
+        expect(past.get_by_role("button", name=name)).to_be_disabled()
+    page.unroute("**/past?*")
+    past.get_by_role("button", name="All", exact=True).click()
+    past.get_by_role("button", name="The change before").click()
+    expect(past.locator(".past-when")).not_to_be_empty()
+    expect(past.get_by_role("alert")).to_be_hidden()
+
+
 def test_names_full_of_html_are_names(page: Page, url: str) -> None:
     past = open_past(page, url)
     go_to(page, BEGAN_MS + 2_000_000)

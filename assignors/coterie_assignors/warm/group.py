@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from coterie_assignors.base import NO_CLAIM, Claim, MemberInfo, Partitions, in_kafka_order
-from coterie_assignors.copies import NO_COPY, Copies, Pair
+from coterie_assignors.copies import NO_COPY, Copies, Pair, keeps_copies
 from coterie_assignors.ownership import resolve_claims
 from coterie_assignors.state import WarmSettings
 from coterie_protocol.consumer import flatten
 
-__all__ = ["Group", "Move", "group_of", "keeps_copies"]
+__all__ = ["Group", "Move", "group_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +66,6 @@ class Group:
     def may_keep(self, pair: Pair, member: int) -> bool:
         """Whether a member can be given a copy of a partition's state."""
         return keeps_copies(self.copies.order[member]) and self.may_have(pair, member)
-
-
-def keeps_copies(member: MemberInfo) -> bool:
-    """Whether copies of partitions' state can be ordered of a member at all."""
-    return member.warm is not None and not (member.is_away or member.is_drained)
 
 
 def group_of(

@@ -10,8 +10,8 @@ from __future__ import annotations
 import heapq
 from collections.abc import Mapping, Sequence
 
-from coterie_assignors.copies import NO_COPY, Pair
-from coterie_assignors.warm.group import Group, keeps_copies
+from coterie_assignors.copies import NO_COPY, Pair, keeps_copies
+from coterie_assignors.warm.group import Group
 from coterie_assignors.warm.places import Places
 
 __all__ = ["Standbys", "place_standbys"]

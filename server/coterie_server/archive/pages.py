@@ -17,7 +17,8 @@ from aiohttp import web
 from coterie_server.address import Address
 from coterie_server.archive.ends import GroupEnd, MemberEnd
 from coterie_server.archive.journals import Journals
-from coterie_server.history import HistoryLimit
+from coterie_server.group import no_group
+from coterie_server.history import HistoryLimit, rebalance_json
 from coterie_server.http.access import AllowedHosts
 from coterie_server.http.answers import (
     GROUP_PATH,
@@ -25,12 +26,10 @@ from coterie_server.http.answers import (
     error,
     errors_as_json,
     json_body,
-    no_group,
     refuse_other_hosts,
 )
 from coterie_server.http.console import ConsoleFacts, add_console
-from coterie_server.http.group_pages import rebalance_json
-from coterie_server.http.groups import GroupSummary, PageQuery, QueryError, write_place
+from coterie_server.http.groups import GroupSummary, PageQuery, write_place
 from coterie_server.http.past import TOO_LONG, asked_time
 from coterie_server.http.server import HttpServer
 from coterie_server.past import Asked, StoppedError
@@ -119,10 +118,7 @@ class _Pages:
 
     async def groups(self, request: web.Request) -> web.Response:
         """List a page of the groups."""
-        try:
-            query = PageQuery.read(request.query)
-        except QueryError as problem:
-            return error(HTTPStatus.BAD_REQUEST, "bad_request", str(problem))
+        query = PageQuery.read(request.query)
         if query.is_lines:
             lines = await self._in_thread(lambda: self._lines(query))
             return web.Response(body=lines, content_type="application/x-ndjson")
@@ -182,7 +178,7 @@ class _Pages:
         """Show a group as the journal ends."""
         group_id = request.match_info["group"]
         if not self._journals.has(group_id):
-            return no_group(group_id)
+            raise no_group(group_id)
         return json_body(await self._in_thread(lambda: self._in_full(group_id)))
 
     def _in_full(self, group_id: str) -> bytes:
@@ -194,19 +190,16 @@ class _Pages:
         """Show no offsets: they are what a coordinator has."""
         group_id = request.match_info["group"]
         if not self._journals.has(group_id):
-            return no_group(group_id)
+            raise no_group(group_id)
         return as_json({"group": group_id, "now_ms": self._journals.last_ms, "offsets": []})
 
     async def past(self, request: web.Request) -> web.Response:
         """Tell who owned what in a group, when, and why that changed."""
         group_id = request.match_info["group"]
         if not self._journals.has(group_id):
-            return no_group(group_id)
-        try:
-            until_ms = self._journals.until_ms(group_id)
-            asked = Asked(group_id, *asked_time(request.query, until_ms))
-        except QueryError as problem:
-            return error(HTTPStatus.BAD_REQUEST, "bad_request", str(problem))
+            raise no_group(group_id)
+        until_ms = self._journals.until_ms(group_id)
+        asked = Asked(group_id, *asked_time(request.query, until_ms))
         try:
             return json_body(await self._in_thread(lambda: self._journals.past(asked)))
         except StoppedError:

@@ -64,7 +64,7 @@ from coterie_server.group.records import (
 from coterie_server.group.standing_rules import Command
 from coterie_server.group.states import TRANSITIONS, GroupState
 from coterie_server.group.table import CommitOrder, Config, IdSource
-from coterie_server.step import Refusal
+from coterie_server.step import Refusal, no_group
 
 __all__ = [
     "END_OF_TIME_MS",
@@ -85,5 +85,6 @@ __all__ = [
     "Row",
     "StoredRow",
     "from_stored",
+    "no_group",
     "to_stored",
 ]

@@ -12,7 +12,7 @@ from coterie_server.group.ledger import by_topic
 from coterie_server.group.rebalance import drop_member, prepare, rebalance_or_complete
 from coterie_server.group.records import Gone, OffsetRow
 from coterie_server.group.states import GroupState
-from coterie_server.step import Refusal
+from coterie_server.step import Refusal, no_group
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +38,7 @@ class MemberName(NamedTuple):
 def _existing(step: Step, group_id: str) -> Group:
     group = step.group(group_id)
     if group is None:
-        raise Refusal("group_not_found", f"There is no group {group_id!r} here.")
+        raise no_group(group_id)
     return group
 
 

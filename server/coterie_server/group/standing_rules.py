@@ -26,7 +26,7 @@ from coterie_server.group.standing import (
 )
 from coterie_server.group.states import GroupState
 from coterie_server.group.step import SHOWN_MAX
-from coterie_server.step import Refusal
+from coterie_server.step import Refusal, no_group
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,7 +74,7 @@ def order(step: Step, group_id: str, command: Command) -> None:
     """Do what an administrator asks for, or raise `Refusal` and change nothing."""
     group = step.group(group_id)
     if group is None:
-        raise Refusal("group_not_found", f"There is no group {group_id!r} here.")
+        raise no_group(group_id)
     RULES[command.name](step, group, command)
 
 

@@ -1,5 +1,6 @@
 """The last rebalances of each group: why they happened, who was waited for, what they cost."""
 
+from coterie_server.history.as_json import rebalance_json
 from coterie_server.history.history import History
 from coterie_server.history.record import (
     Beginning,
@@ -8,6 +9,7 @@ from coterie_server.history.record import (
     LateMember,
     RebalanceOutcome,
     RebalanceRecord,
+    in_seconds,
 )
 
 __all__ = [
@@ -18,4 +20,6 @@ __all__ = [
     "LateMember",
     "RebalanceOutcome",
     "RebalanceRecord",
+    "in_seconds",
+    "rebalance_json",
 ]

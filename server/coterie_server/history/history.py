@@ -24,6 +24,7 @@ from coterie_protocol.journal import (
 from coterie_server.history.group_history import GroupHistory
 from coterie_server.history.late import came_late, latest
 from coterie_server.history.record import (
+    DETAIL_CHARACTERS,
     Beginning,
     CountedNames,
     HistoryLimit,
@@ -38,8 +39,6 @@ __all__ = ["History"]
 
 #: How many rebalances are kept in all: one takes some two kilobytes, so this is 20 megabytes.
 TOTAL: Final = 10_000
-#: A detail can name every member of a group.
-_DETAIL_CHARACTERS: Final = 500
 #: How many deleted groups are remembered by name.
 _DELETED_MAX: Final = 10_000
 #: States in which a rebalance is going on.
@@ -205,7 +204,7 @@ class History:
             group=event.group,
             outcome=RebalanceOutcome.RUNNING,
             cause=event.cause,
-            detail=event.detail[:_DETAIL_CHARACTERS],
+            detail=event.detail[:DETAIL_CHARACTERS],
             from_state=event.from_state,
             generation=event.generation,
             follows=event.follows,

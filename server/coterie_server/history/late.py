@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import heapq
-from typing import Final
 
 from coterie_protocol.journal import PhaseJoined
-from coterie_server.history.record import LateMember
+from coterie_server.history.record import LATE_MAX, LateMember
 
 __all__ = ["came_late", "latest"]
-
-#: How many late members a record keeps.
-_LATE_MAX: Final = 5
 
 
 def came_late(event: PhaseJoined, awaited: set[str], waited_ms: int) -> list[LateMember]:
@@ -29,4 +25,4 @@ def came_late(event: PhaseJoined, awaited: set[str], waited_ms: int) -> list[Lat
 
 def latest(late: tuple[LateMember, ...]) -> tuple[LateMember, ...]:
     """Those that took longest."""
-    return tuple(heapq.nlargest(_LATE_MAX, late, key=lambda each: each.after_ms))
+    return tuple(heapq.nlargest(LATE_MAX, late, key=lambda each: each.after_ms))

@@ -7,6 +7,8 @@ from enum import StrEnum
 from typing import Final
 
 __all__ = [
+    "DETAIL_CHARACTERS",
+    "LATE_MAX",
     "NAMES_MAX",
     "Beginning",
     "CountedNames",
@@ -14,11 +16,16 @@ __all__ = [
     "LateMember",
     "RebalanceOutcome",
     "RebalanceRecord",
+    "in_seconds",
     "seconds",
 ]
 
 #: How many members a record names in each of its lists; it counts all of them.
 NAMES_MAX: Final = 10
+#: How many late members it keeps.
+LATE_MAX: Final = 5
+#: A detail can name every member of a group.
+DETAIL_CHARACTERS: Final = 500
 
 
 class RebalanceOutcome(StrEnum):
@@ -165,6 +172,11 @@ class RebalanceRecord:
         if self.joined_ms is None or self.ended_ms is None:
             return None
         return self.ended_ms - self.joined_ms
+
+
+def in_seconds(milliseconds: int | None) -> float | None:
+    """A duration that may be unknown."""
+    return None if milliseconds is None else milliseconds / 1000
 
 
 def seconds(milliseconds: int) -> str:

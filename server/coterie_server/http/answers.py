@@ -18,13 +18,12 @@ from coterie_server.log.logger import get_logger
 __all__ = [
     "GROUP_PATH",
     "as_json",
+    "bad_request",
     "error",
     "errors_as_json",
     "json_body",
-    "no_group",
     "not_ready",
     "refuse_other_hosts",
-    "refused",
 ]
 
 _log = get_logger(__name__)
@@ -56,9 +55,14 @@ def error(status: HTTPStatus, name: str, message: str) -> web.Response:
     return as_json({"error": name, "message": message}, status)
 
 
-def not_ready(reason: str) -> web.Response:
-    """The answer of a node that does not serve now."""
-    return error(HTTPStatus.SERVICE_UNAVAILABLE, "not_ready", reason)
+def not_ready(reason: str) -> Refusal:
+    """What a node says that does not serve now."""
+    return Refusal("not_ready", reason)
+
+
+def bad_request(sentence: str) -> Refusal:
+    """What is said of a request that asks for nothing that could be."""
+    return Refusal("bad_request", sentence)
 
 
 #: The status of some refusals; any other is a conflict with the state that the group is in.
@@ -67,19 +71,14 @@ _REFUSALS: Final[Mapping[str, HTTPStatus]] = {
     "group_not_found": HTTPStatus.NOT_FOUND,
     "member_not_found": HTTPStatus.NOT_FOUND,
     "not_available": HTTPStatus.SERVICE_UNAVAILABLE,
+    "not_ready": HTTPStatus.SERVICE_UNAVAILABLE,
     "partition_not_found": HTTPStatus.NOT_FOUND,
     "too_many_watchers": HTTPStatus.SERVICE_UNAVAILABLE,
     "topic_not_found": HTTPStatus.NOT_FOUND,
 }
 
 
-def no_group(group_id: str) -> web.Response:
-    """The answer about a group that does not exist."""
-    return refused(Refusal("group_not_found", f"There is no group {group_id!r} here."))
-
-
-def refused(refusal: Refusal) -> web.Response:
-    """The answer to what a group refuses."""
+def _refused(refusal: Refusal) -> web.Response:
     status = _REFUSALS.get(refusal.name, HTTPStatus.CONFLICT)
     return error(status, refusal.name, str(refusal))
 
@@ -106,6 +105,8 @@ async def errors_as_json(request: web.Request, handler: _Page) -> web.StreamResp
     """Answer with JSON whatever goes wrong."""
     try:
         return await handler(request)
+    except Refusal as refusal:
+        return _refused(refusal)
     except web.HTTPMethodNotAllowed as raised:
         allowed = ", ".join(sorted(raised.allowed_methods))
         message = f"{request.path} does not allow {request.method}, only {allowed}."

@@ -138,7 +138,7 @@ class _Pages:
             reason = await self._why_not_ready(request, siblings)
         if reason is None:
             return as_json({"status": "ready"})
-        return not_ready(reason if request[MAY_READ] else _UNTOLD)
+        raise not_ready(reason if request[MAY_READ] else _UNTOLD)
 
     async def _why_not_ready(self, request: web.Request, nodes: Sequence[NodeNote]) -> str | None:
         answers = await self._others.ask_all(nodes, request, self._node.node_id)
@@ -151,8 +151,7 @@ class _Pages:
 
     async def nodes(self, request: web.Request) -> web.Response:
         """Show the nodes, which shards each has, and how it is."""
-        if not self._node.is_open:
-            return not_ready(self._node.not_ready() or "")
+        self._node.require_open()
         me, others = self._node.note(), self._node.others()
         health = await self._health(request)
         shards = self._node.shards()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, final
 from aiohttp import web
 
 from coterie_protocol.version import VERSION
-from coterie_server.http.answers import as_json, not_ready
+from coterie_server.http.answers import as_json
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -144,8 +144,7 @@ class ConsolePages:
 
     async def facts(self, _request: web.Request) -> web.Response:
         """Answer the console's first question."""
-        if not self._node.is_open:
-            return not_ready(self._node.not_ready() or "")
+        self._node.require_open()
         facts = ConsoleFacts(
             mode="live",
             node=str(self._node.node_id),

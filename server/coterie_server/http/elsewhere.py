@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, final
 
@@ -12,9 +13,13 @@ from coterie_server.http.others import ASKED_BY, NodeSilentError, OtherNodes
 
 if TYPE_CHECKING:
     from coterie_server.http.node_view import NodeView
+    from coterie_server.http.streams import Streams
     from coterie_server.serving import NodeNote
 
 __all__ = ["Elsewhere"]
+
+#: Streams about a group of this node.
+Tell = Callable[[web.Request, str], Awaitable[web.StreamResponse]]
 
 
 @final
@@ -33,13 +38,17 @@ class Elsewhere:
         return [each for each in self._node.others() if not siblings or each.node_id in among]
 
     async def answer(self, request: web.Request, group_id: str) -> web.Response | None:
-        """The answer about a group that another node has; None if it is to be found here."""
+        """The answer about a group that another node has; None if it is to be found here.
+
+        Raises `Refusal` if that can't be told just now.
+        """
         owner = self._node.elsewhere(group_id)
         if owner is None:
-            reason = self._node.not_shown(group_id)
-            return None if reason is None else not_ready(reason)
+            if reason := self._node.not_shown(group_id):
+                raise not_ready(reason)
+            return None
         if ASKED_BY in request.headers:  # by a node that knows less
-            return not_ready(f"Node {owner.node_id} has the group {group_id!r} now; ask again.")
+            raise not_ready(f"Node {owner.node_id} has the group {group_id!r} now; ask again.")
         try:
             answer = await self.others.ask(owner, request, self._node.node_id)
         except NodeSilentError as silent:
@@ -48,6 +57,15 @@ class Elsewhere:
             status=answer.status, body=answer.body, headers={"Content-Type": answer.content_type}
         )
 
-    def streamed_by(self, request: web.Request, group_id: str) -> NodeNote | None:
-        """The node whose stream about a group is to be passed on; None if there is none."""
-        return None if ASKED_BY in request.headers else self._node.elsewhere(group_id)
+    async def stream(
+        self, request: web.Request, streams: Streams, tell: Tell
+    ) -> web.StreamResponse:
+        """Stream about a group, by `tell` or what another node tells; may raise `Refusal`."""
+        self._node.require_ready()
+        group_id = request.match_info["group"]
+        with streams.admit():
+            owner = self._node.elsewhere(group_id)
+            if owner is not None and ASKED_BY not in request.headers:
+                return await streams.pass_on(request, owner)
+            elsewhere = await self.answer(request, group_id)
+            return await tell(request, group_id) if elsewhere is None else elsewhere

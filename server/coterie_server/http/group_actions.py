@@ -21,10 +21,10 @@ from coterie_server.group.operations import (
     reset_offsets,
 )
 from coterie_server.http.access import is_cross_site
-from coterie_server.http.answers import as_json, error, json_body, not_ready, refused
+from coterie_server.http.answers import as_json, bad_request, error, json_body
 from coterie_server.http.groups import group_in_full
 from coterie_server.http.others import PASSED_BODY
-from coterie_server.http.standing_orders import ORDERS, OrderError, read_order
+from coterie_server.http.standing_orders import ORDERS, read_order
 from coterie_server.log.logger import get_logger, shortened
 
 if TYPE_CHECKING:
@@ -44,10 +44,6 @@ _OFFSET_MAX: Final = 2**63 - 1
 _NAME_MAX: Final = 249
 
 _Operation = Callable[["Step"], None]
-
-
-class _BodyError(Exception):
-    """A body is not what is expected; the text is a sentence."""
 
 
 @final
@@ -92,18 +88,13 @@ class GroupActions:
         if is_cross_site(request.headers.get("Origin"), request.host):
             message = "A web page of another site may not have a group do anything."
             return error(HTTPStatus.FORBIDDEN, "foreign_origin", message)
-        reason = self._node.not_ready()
-        if reason is not None:
-            return not_ready(reason)
+        self._node.require_ready()
         group_id = request.match_info["group"]
         request[PASSED_BODY] = await request.read()
         elsewhere = await self._elsewhere.answer(request, group_id)
         if elsewhere is not None:
             return elsewhere
-        try:
-            operation = read(_values(request[PASSED_BODY]))
-        except (_BodyError, OrderError) as problem:
-            return error(HTTPStatus.BAD_REQUEST, "bad_request", str(problem))
+        operation = read(_values(request[PASSED_BODY]))
         short = shortened(group_id, _NAME_MAX)
         _log.info("asked for over HTTP", operation=name, group=short, peer=request.remote)
         return await self._operate(group_id, partial(operation, group_id=group_id))
@@ -111,8 +102,8 @@ class GroupActions:
     async def _operate(self, group_id: str, operation: _Operation) -> web.Response:
         try:
             shown = await self._node.operate(group_id, operation)
-        except Refusal as refusal:
-            return refused(refusal)
+        except Refusal:
+            raise
         except CoterieError as problem:
             return error(HTTPStatus.SERVICE_UNAVAILABLE, "not_available", str(problem))
         if shown is None:
@@ -127,16 +118,16 @@ def _values(body: bytes) -> Mapping[str, Any]:
     try:
         values = json.loads(body)
     except (ValueError, RecursionError) as problem:
-        raise _BodyError("The body must be JSON.") from problem
+        raise bad_request("The body must be JSON.") from problem
     if not isinstance(values, dict):
-        raise _BodyError("The body must be a JSON object.")
+        raise bad_request("The body must be a JSON object.")
     return values
 
 
 def _read_removal(values: Mapping[str, Any]) -> Callable[..., None]:
     members = values.get("members")
     if not isinstance(members, list) or not 1 <= len(members) <= _MEMBERS_MAX:
-        raise _BodyError(f"members must be a list of 1 to {_MEMBERS_MAX} members.")
+        raise bad_request(f"members must be a list of 1 to {_MEMBERS_MAX} members.")
     return partial(remove_members, names=[_read_member(each) for each in members])
 
 
@@ -147,18 +138,18 @@ def _read_member(value: object) -> MemberName:
         return MemberName(member, None)
     if isinstance(instance, str) and member is None:
         return MemberName(None, instance)
-    raise _BodyError('Each of the members must be {"member": ID} or {"instance": ID}.')
+    raise bad_request('Each of the members must be {"member": ID} or {"instance": ID}.')
 
 
 def _read_reset(values: Mapping[str, Any]) -> Callable[..., None]:
     topic, partitions, to = values.get("topic"), values.get("partitions"), values.get("to")
     if not isinstance(topic, str):
-        raise _BodyError("topic must be the name of a topic.")
+        raise bad_request("topic must be the name of a topic.")
     is_list = isinstance(partitions, list) and all(map(_is_number, partitions))
     if partitions is not None and not is_list:
-        raise _BodyError("partitions must be a list of numbers of partitions.")
+        raise bad_request("partitions must be a list of numbers of partitions.")
     if to != "delete" and not _is_offset(to):
-        raise _BodyError('to must be an offset, which is a whole number from 0, or "delete".')
+        raise bad_request('to must be an offset, which is a whole number from 0, or "delete".')
     offset = None if to == "delete" else to
     return partial(reset_offsets, topic=topic, partitions=partitions, offset=offset)
 

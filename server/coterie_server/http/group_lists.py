@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from contextlib import AsyncExitStack
 from http import HTTPStatus
 from typing import TYPE_CHECKING, final
@@ -11,19 +10,17 @@ from typing import TYPE_CHECKING, final
 import aiohttp
 from aiohttp import web
 
-from coterie_server.group import Refusal
-from coterie_server.http.answers import error, json_body, not_ready, refused
+from coterie_server.http.answers import json_body, not_ready
 from coterie_server.http.groups import (
     KnownGroups,
     PageQuery,
-    QueryError,
     lines_of_groups,
     merged_pages,
     page_of_groups,
 )
 from coterie_server.http.list_watch import ListWatches
 from coterie_server.http.others import Answer, NodeSilentError
-from coterie_server.http.streams import ALIVE_S, Streams, event
+from coterie_server.http.streams import ALIVE_S, Streams
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,12 +58,8 @@ class GroupLists:
 
     async def groups(self, request: web.Request) -> web.StreamResponse:
         """List a page of the groups."""
-        if not self._node.is_open:
-            return not_ready(self._node.not_ready() or "")
-        try:
-            query = PageQuery.read(request.query)
-        except QueryError as problem:
-            return error(HTTPStatus.BAD_REQUEST, "bad_request", str(problem))
+        self._node.require_open()
+        query = PageQuery.read(request.query)
         others = self._elsewhere.asked(request)
         try:
             if query.is_lines:
@@ -77,7 +70,7 @@ class GroupLists:
                 page = await self._with_others(request, query, page, others)
             return json_body(page)
         except NodeSilentError as silent:  # a list that lacks some would look like a whole one
-            return not_ready(str(silent))
+            raise not_ready(str(silent)) from silent
 
     async def _with_others(
         self, request: web.Request, query: PageQuery, own: bytes, others: Sequence[NodeNote]
@@ -98,11 +91,7 @@ class GroupLists:
     ) -> web.StreamResponse:
         """List all groups, as fast as the client reads."""
         async with AsyncExitStack() as stack:
-            lists: list[aiohttp.ClientResponse] = []
-            for node in others:
-                opened = await self._elsewhere.others.open(node, request, self._node.node_id)
-                stack.callback(opened.close)
-                lists.append(opened)
+            lists = [await self._opened(stack, request, node, is_endless=False) for node in others]
             response = await self._list_own(request, query)
             try:
                 for each in lists:
@@ -133,31 +122,23 @@ class GroupLists:
 
     async def watch(self, request: web.Request) -> web.StreamResponse:
         """Tell the lines of groups that change, as server-sent events."""
-        if reason := self._node.not_ready():
-            return not_ready(reason)
-        try:
-            query = PageQuery.read(request.query)
-        except QueryError as problem:
-            return error(HTTPStatus.BAD_REQUEST, "bad_request", str(problem))
+        self._node.require_ready()
+        query = PageQuery.read(request.query)
         try:
             with self._streams.admit():
                 return await self._watch(request, query)
-        except Refusal as refusal:
-            return refused(refusal)
         except NodeSilentError as silent:
-            return not_ready(str(silent))
+            raise not_ready(str(silent)) from silent
 
     async def _watch(self, request: web.Request, query: PageQuery) -> web.StreamResponse:
         others = self._elsewhere.asked(request)
         async with AsyncExitStack() as stack:
             upstreams = [
-                await self._opened(stack, request, node, self._node.node_id) for node in others
+                await self._opened(stack, request, node, is_endless=True) for node in others
             ]
             watch = self._watches.join()
             stack.callback(self._watches.leave, watch)
-            response = await self._streams.begin(request)
-            now = json.dumps({"now_ms": self._node.date_ms()}).encode()
-            await response.write(event("begin", now))
+            response = await self._streams.begin_dated(request)
             telling = _Telling(self._streams, watch, query, response)
             ends = [asyncio.ensure_future(telling.pass_on(each)) for each in upstreams]
             ends.append(asyncio.ensure_future(telling.own()))
@@ -172,12 +153,12 @@ class GroupLists:
         return response
 
     async def _opened(
-        self, stack: AsyncExitStack, request: web.Request, node: NodeNote, asker: int
+        self, stack: AsyncExitStack, request: web.Request, node: NodeNote, *, is_endless: bool
     ) -> aiohttp.ClientResponse:
-        opened = await self._elsewhere.others.watch(node, request, asker)
+        opened = await self._elsewhere.others.open(
+            node, request, self._node.node_id, is_endless=is_endless
+        )
         stack.callback(opened.close)
-        if opened.status != HTTPStatus.OK:
-            raise NodeSilentError(f"Node {node.node_id} answers {opened.status}.")
         return opened
 
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Final, final
 
 from aiohttp import web
 
-from coterie_protocol.journal import CAUSES
-from coterie_server.group import Refusal
-from coterie_server.history import Beginning, HistoryLimit, RebalanceRecord
-from coterie_server.http.answers import json_body, no_group, not_ready, refused
-from coterie_server.http.group_watch import GroupViewWatches
+from coterie_server.group import no_group
+from coterie_server.history import Beginning, HistoryLimit, rebalance_json
+from coterie_server.http.answers import json_body
+from coterie_server.http.following import Followings
+from coterie_server.http.group_watch import GroupViewWatch, tell_views
 from coterie_server.http.groups import group_in_full, offsets_in_full
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from coterie_server.http.node_view import NodeView
     from coterie_server.http.streams import Streams
 
-__all__ = ["GroupPages", "rebalance_json"]
+__all__ = ["GroupPages"]
 
 
 @final
@@ -43,7 +42,7 @@ class GroupPages:
         self._backfill = backfill
         self._history = backfill.history
         self._one_at_a_time = one_at_a_time
-        self._watches = GroupViewWatches(node, self._in_full)
+        self._watches = Followings(lambda name: GroupViewWatch(node, name, self._in_full))
 
     async def close(self, _app: web.Application) -> None:
         """End all watches, so that their clients turn to other nodes."""
@@ -51,14 +50,15 @@ class GroupPages:
 
     async def group(self, request: web.Request) -> web.Response:
         """Show a group and its last rebalances."""
-        if not self._node.is_open:
-            return not_ready(self._node.not_ready() or "")
+        self._node.require_open()
         group_id = request.match_info["group"]
         elsewhere = await self._elsewhere.answer(request, group_id)
         if elsewhere is not None:
             return elsewhere
         shown = await self._in_full(group_id)
-        return no_group(group_id) if shown is None else json_body(shown)
+        if shown is None:
+            raise no_group(group_id)
+        return json_body(shown)
 
     async def _in_full(self, group_id: str) -> bytes | None:
         """A group of this node; None if there is none of that name."""
@@ -98,8 +98,7 @@ class GroupPages:
 
     async def offsets(self, request: web.Request) -> web.Response:
         """Show the offsets that a group has committed."""
-        if not self._node.is_open:
-            return not_ready(self._node.not_ready() or "")
+        self._node.require_open()
         group_id = request.match_info["group"]
         elsewhere = await self._elsewhere.answer(request, group_id)
         if elsewhere is not None:
@@ -107,43 +106,22 @@ class GroupPages:
         async with self._one_at_a_time:
             group = self._node.find(group_id)
             if group is None:
-                return no_group(group_id)
+                raise no_group(group_id)
             rows = list(group.offsets.values())
             return json_body(await offsets_in_full(group_id, rows, self._node.date_ms()))
 
     async def watch(self, request: web.Request) -> web.StreamResponse:
         """Show a group, and show it again whenever something of it changes."""
-        if reason := self._node.not_ready():
-            return not_ready(reason)
-        group_id = request.match_info["group"]
+        return await self._elsewhere.stream(request, self._streams, self._tell)
+
+    async def _tell(self, request: web.Request, group_id: str) -> web.StreamResponse:
+        watch = await self._watches.join(group_id)
         try:
-            with self._streams.admit():
-                owner = self._elsewhere.streamed_by(request, group_id)
-                if owner is not None:
-                    return await self._streams.pass_on(request, owner)
-                elsewhere = await self._elsewhere.answer(request, group_id)
-                if elsewhere is not None:
-                    return elsewhere
-                return await self._watches.tell(request, group_id, self._streams)
-        except Refusal as refusal:
-            return refused(refusal)
-
-
-def rebalance_json(rebalance: RebalanceRecord) -> dict[str, Any]:
-    """A rebalance as JSON."""
-    values = dataclasses.asdict(rebalance)
-    for late in values["late"]:
-        late["host"] = late["host"].lstrip("/")
-    stopped_ms, silent_ms = (values.pop(f"{name}_partition_ms") for name in ("stopped", "silent"))
-    del values["group"]
-    return values | {
-        "because": CAUSES.get(rebalance.cause, rebalance.cause),
-        "prepare_ms": rebalance.prepare_ms,
-        "complete_ms": rebalance.complete_ms,
-        "total_ms": rebalance.total_ms,
-        "stopped_partition_seconds": None if stopped_ms is None else stopped_ms / 1000,
-        "silent_partition_seconds": None if silent_ms is None else silent_ms / 1000,
-    }
+            response = await self._streams.begin_dated(request)
+            await tell_views(watch, self._streams, response)
+            return response
+        finally:
+            self._watches.leave(group_id, watch)
 
 
 #: Why no earlier rebalances are shown.

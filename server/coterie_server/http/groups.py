@@ -19,6 +19,7 @@ from multidict import MultiMapping
 from coterie_protocol.journal import CAUSES
 from coterie_server.group import GroupState
 from coterie_server.group.group import CONSUMER
+from coterie_server.http.answers import bad_request
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -35,7 +36,6 @@ __all__ = [
     "KnownGroups",
     "PageQuery",
     "Place",
-    "QueryError",
     "finish",
     "group_in_full",
     "lines_of_groups",
@@ -169,10 +169,6 @@ def _partitions(group: Group) -> int | None:
 # -- as JSON ---------------------------------------------------------------------------------------
 
 
-class QueryError(Exception):
-    """A query parameter is invalid; the text is a sentence that says what is expected."""
-
-
 @dataclass(frozen=True, slots=True)
 class PageQuery:
     """Which page of the list of groups is asked for."""
@@ -190,19 +186,19 @@ class PageQuery:
 
     @classmethod
     def read(cls, query: MultiMapping[str]) -> PageQuery:
-        """Read the query of a URL, or raise `QueryError`."""
+        """Read the query of a URL, or raise `Refusal`."""
         limit = query.get("limit", str(LIMIT_DEFAULT))
         if not (limit.isascii() and limit.isdecimal() and len(limit) <= len(str(LIMIT_MAX))):
             limit = "0"
         if not 1 <= int(limit) <= LIMIT_MAX:
-            raise QueryError(f"limit must be a whole number from 1 to {LIMIT_MAX}.")
+            raise bad_request(f"limit must be a whole number from 1 to {LIMIT_MAX}.")
         form = query.get("format", "page")
         if form not in ("page", "jsonl"):
-            raise QueryError("format must be page or jsonl.")
+            raise bad_request("format must be page or jsonl.")
         states = frozenset(_state(each) for each in query.getall("state", []))
         order = query.get("order", _BY_NAME)
         if order not in _NUMBERS:
-            raise QueryError(f"order must be one of {', '.join(_NUMBERS)}.")
+            raise bad_request(f"order must be one of {', '.join(_NUMBERS)}.")
         after = None if "after" not in query else _read_place(query["after"], order)
         part = query.get("q", "").casefold()
         return cls(int(limit), after, states, part, order, form == "jsonl")
@@ -217,7 +213,7 @@ def _state(text: str) -> str:
         if state.value.lower() == text.lower():
             return state.value
     known = ", ".join(state.value for state in GroupState)
-    raise QueryError(f"state must be one of {known}.")
+    raise bad_request(f"state must be one of {known}.")
 
 
 async def finish(making: Making[T]) -> T:
@@ -237,7 +233,7 @@ def _read_place(text: str, order: str) -> Place:
     for _ in range(_NUMBERS[order]):
         number, _, text = text.partition(":")
         if not (number.isascii() and number.isdecimal() and len(number) <= _DIGITS_MAX):
-            raise QueryError(f"after must be the next of a page with order={order}.")
+            raise bad_request(f"after must be the next of a page with order={order}.")
         numbers.append(-int(number))
     return (*numbers, text)
 

@@ -7,11 +7,10 @@ however many watch: they all get the same bytes.
 from __future__ import annotations
 
 import asyncio
-import json
-from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, final
 
-from coterie_server.http.streams import Broadcast, event
+from coterie_server.http.following import FAILED
+from coterie_server.http.streams import Broadcast, event, event_of
 from coterie_server.log.logger import get_logger
 
 if TYPE_CHECKING:
@@ -33,8 +32,6 @@ _LINES_AT_ONCE: Final = 100
 _PIECES_MAX: Final = 2048
 _BYTES_MAX: Final = 4_194_304
 
-_dumps: Final = partial(json.dumps, separators=(",", ":"))
-
 
 class ChangedLine(NamedTuple):
     """What is told of one group."""
@@ -55,7 +52,7 @@ class ChangedLine(NamedTuple):
 
 
 def _gone(group_id: str) -> bytes:
-    return event("gone", _dumps({"group": group_id}).encode())
+    return event_of("gone", {"group": group_id})
 
 
 @final
@@ -100,7 +97,7 @@ class ListWatch:
             why = "Groups have come from another node or gone to one; ask again."
         except Exception:  # noqa: BLE001  # a bug, whatever it is: watchers come anew
             _log.exception("a watch of the groups failed")
-            why = "The watch failed because of a fault in the node; its log has the details."
+            why = FAILED
         self.stop(why)
 
     async def _tell(self) -> None:

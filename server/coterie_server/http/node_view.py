@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from coterie_server.group import Refusal
 from coterie_server.group.owners import Ownerships, ownerships_of
+from coterie_server.http.answers import not_ready
 from coterie_server.http.group_view import GroupView
 from coterie_server.http.groups import finish
 from coterie_server.metrics import NodeSnapshot, count_groups
@@ -54,6 +55,16 @@ class NodeView:
             return self._why_not
         return self._node.trouble or None
 
+    def require_open(self) -> None:
+        """Raise `Refusal` if the groups are not known."""
+        if not self.is_open:
+            raise not_ready(self._why_not)
+
+    def require_ready(self) -> None:
+        """Raise `Refusal` if the node does not serve."""
+        if reason := self.not_ready():
+            raise not_ready(reason)
+
     @property
     def node_id(self) -> int:
         """The number of the node."""
@@ -76,6 +87,12 @@ class NodeView:
         if self._node is None or self._node.group_shard(group_id).is_served:
             return None
         return f"The group {group_id!r} can't be told of just now; ask again."
+
+    def why_gone(self, group_id: str) -> str:
+        """Why a group can't be followed here any more; empty if it can."""
+        if self.elsewhere(group_id) is not None:
+            return "Another node has the group now."
+        return self.not_shown(group_id) or ""
 
     def shard_of(self, group_id: str) -> int:
         """The number of a group's shard."""

@@ -96,11 +96,12 @@ class OtherNodes:
         return found
 
     async def open(
-        self, node: NodeNote, request: web.Request, asker: int
+        self, node: NodeNote, request: web.Request, asker: int, *, is_endless: bool = False
     ) -> aiohttp.ClientResponse:
         """Have a node begin an answer, which the caller reads and closes."""
+        patience = _PATIENCE_WITH_WATCHES if is_endless else _PATIENCE_WITH_LISTS
         try:
-            response = await self._opened(node, request, asker, _PATIENCE_WITH_LISTS)
+            response = await self._opened(node, request, asker, patience)
         except (OSError, TimeoutError, aiohttp.ClientError) as error:
             raise _silent(node, error) from error
         if not response.ok:

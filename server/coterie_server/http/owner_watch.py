@@ -11,20 +11,16 @@ import asyncio
 import secrets
 from typing import TYPE_CHECKING, Any, Final, final
 
-from coterie_server.group import Refusal
+from coterie_server.group import no_group
 from coterie_server.group.owners import Ownerships
+from coterie_server.http.following import Following, Followings
 from coterie_server.http.ownership_json import head_of, pieces_of
 from coterie_server.http.streams import Broadcast
-from coterie_server.log.logger import get_logger
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from coterie_server.http.node_view import NodeView
 
-__all__ = ["GroupWatch", "OwnerWatches", "WatchEndedError"]
-
-_log = get_logger(__name__)
+__all__ = ["GroupWatch", "owner_watches"]
 
 #: How many changes a watch keeps, and how many bytes of them.
 _CHANGES_MAX: Final = 256
@@ -40,46 +36,24 @@ _LINGER_S: Final = 60.0
 _LINGERING_MAX: Final = 1000
 
 
-class WatchEndedError(Exception):
-    """A watch goes on no longer; the text is a sentence."""
-
-
 @final
-class GroupWatch:
+class GroupWatch(Following):
     """Who owns what in one group, and what has changed of late."""
 
-    def __init__(self, view: NodeView, group_id: str, why_ended: Callable[[str], str]) -> None:
-        self._view = view
-        self._group_id = group_id
-        self._why_ended = why_ended
+    what = "owners"
+
+    def __init__(self, view: NodeView, group_id: str) -> None:
+        self.changes: Final = Broadcast[bytes](_CHANGES_MAX, _CHANGES_BYTES_MAX)
+        super().__init__(view, group_id, self.changes)
         #: No two watches have the same: numbers of another node, or of another life of this one,
         #: are never taken for this one's.
         self.epoch: Final = secrets.token_hex(8)
-        self.watchers = 0
         self.table = Ownerships(0, "", {}, {})
-        self.changes: Final = Broadcast[bytes](_CHANGES_MAX, _CHANGES_BYTES_MAX)
-        self._touched = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
         self._snapshot: tuple[int, list[bytes]] = (-1, [])
         self._encoding = asyncio.Lock()
 
-    async def start(self) -> None:
-        """Look at the group, and go on doing so; raises what `NodeView.ownerships` raises."""
-        self._view.listeners.add(self._group_id, self._touched.set)
-        try:
-            found = await self._look()
-        except BaseException:
-            self._view.listeners.remove(self._group_id, self._touched.set)
-            raise
-        self.table = found
-        self._task = asyncio.get_running_loop().create_task(self._follow())
-
-    def stop(self, why: str) -> None:
-        """End it; its watchers learn why."""
-        self._view.listeners.remove(self._group_id, self._touched.set)
-        if self._task is not None:
-            self._task.cancel()
-        self.changes.end(why)
+    async def _begin(self) -> None:
+        self.table = await self._look()
 
     # -- for watchers --------------------------------------------------------------------------
 
@@ -107,28 +81,22 @@ class GroupWatch:
         self._touched.clear()
         found = await self._view.ownerships(self._group_id)
         if found is None:
-            raise Refusal("group_not_found", f"There is no group {self._group_id!r} here.")
+            raise no_group(self._group_id)
         return found
 
-    async def _follow(self) -> None:
-        try:
-            while True:
-                try:
-                    async with asyncio.timeout(_LOOK_S):
-                        await self._touched.wait()
-                    await asyncio.sleep(_GATHER_S)
-                except TimeoutError:
-                    if not self._why_ended(self._group_id) and not self._have_topics_changed():
-                        continue
-                if why := self._why_ended(self._group_id):
-                    break
-                await self._publish(await self._look())
-        except Refusal as refusal:
-            why = str(refusal)
-        except Exception:  # noqa: BLE001  # a bug, whatever it is: watchers come anew
-            _log.exception("a watch of owners failed", group=self._group_id)
-            why = "The watch failed because of a fault in the node; its log has the details."
-        self.stop(why)
+    async def _go_on(self) -> str:
+        view, group_id = self._view, self._group_id
+        while True:
+            try:
+                async with asyncio.timeout(_LOOK_S):
+                    await self._touched.wait()
+                await asyncio.sleep(_GATHER_S)
+            except TimeoutError:
+                if not view.why_gone(group_id) and not self._have_topics_changed():
+                    continue
+            if why := view.why_gone(group_id):
+                return why
+            await self._publish(await self._look())
 
     def _have_topics_changed(self) -> bool:
         sizes = self._view.topics
@@ -153,55 +121,8 @@ class GroupWatch:
         await self.changes.wake()
 
 
-@final
-class OwnerWatches:
-    """The watches of a node's groups, one for each group that is watched."""
-
-    def __init__(self, view: NodeView) -> None:
-        self._view = view
-        self._watches: dict[str, GroupWatch] = {}
-        self._starting = asyncio.Lock()
-        self._timers: dict[str, asyncio.TimerHandle] = {}
-
-    async def join(self, group_id: str) -> GroupWatch:
-        """Watch a group, until `leave`; raises `Refusal` if that can't be done."""
-        async with self._starting:
-            watch = self._watches.get(group_id)
-            if watch is None or watch.changes.ended:
-                watch = GroupWatch(self._view, group_id, self._why_ended)
-                await watch.start()
-                self._watches[group_id] = watch
-        watch.watchers += 1
-        if timer := self._timers.pop(group_id, None):
-            timer.cancel()
-        return watch
-
-    def leave(self, group_id: str, watch: GroupWatch) -> None:
-        """Watch a group no longer; its changes are kept a while for those that come back."""
-        watch.watchers -= 1
-        if watch.watchers or self._watches.get(group_id) is not watch:
-            return
-        if watch.changes.ended or len(self._timers) >= _LINGERING_MAX:
-            self._end(group_id)
-            return
-        loop = asyncio.get_running_loop()
-        self._timers[group_id] = loop.call_later(_LINGER_S, self._end, group_id)
-
-    async def close(self) -> None:
-        """End all watches."""
-        for timer in self._timers.values():
-            timer.cancel()
-        self._timers.clear()
-        for group_id in list(self._watches):
-            self._watches.pop(group_id).stop("The node is stopping.")
-
-    def _end(self, group_id: str) -> None:
-        self._timers.pop(group_id, None)
-        if watch := self._watches.pop(group_id, None):
-            watch.stop("The watch is over.")
-
-    def _why_ended(self, group_id: str) -> str:
-        view = self._view
-        if view.elsewhere(group_id) is not None:
-            return "Another node has the group now."
-        return view.not_shown(group_id) or ""
+def owner_watches(view: NodeView) -> Followings[GroupWatch]:
+    """The watches of a node's groups; changes are kept a while for watchers that come back."""
+    return Followings(
+        lambda group_id: GroupWatch(view, group_id), linger_s=_LINGER_S, most=_LINGERING_MAX
+    )

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, final
 
 from aiohttp import web
 
 from coterie_protocol.partitioner import partition_of_key
-from coterie_server.group import Refusal
+from coterie_server.group import Refusal, no_group
 from coterie_server.group.owners import Ownership, Ownerships, OwnerState
-from coterie_server.http.answers import error, json_body, no_group, not_ready, refused
+from coterie_server.http.answers import bad_request, json_body
 from coterie_server.http.elsewhere import Elsewhere
-from coterie_server.http.owner_watch import GroupWatch, OwnerWatches
+from coterie_server.http.owner_watch import GroupWatch, owner_watches
 from coterie_server.http.ownership_json import head_of, pieces_of
 from coterie_server.http.streams import ALIVE_S, Streams
 
@@ -31,14 +30,6 @@ __all__ = ["OwnerPages"]
 _NUMBER_CHARS_MAX: Final = 10
 
 
-class _QueryError(Exception):
-    """What is asked for can't be told; the arguments are a status, a name and a sentence."""
-
-    def answer(self) -> web.Response:
-        status, name, sentence = self.args
-        return error(status, name, sentence)
-
-
 @dataclass(frozen=True, slots=True)
 class _Query:
     """The one partition that is asked for; all of them if neither is given."""
@@ -51,11 +42,11 @@ class _Query:
     def read(cls, query: MultiMapping[str]) -> _Query:
         key, text = query.get("key"), query.get("partition")
         if key is not None and text is not None:
-            raise _bad_request("Give either key or partition, not both.")
+            raise bad_request("Give either key or partition, not both.")
         if text is None:
             return cls(query.get("topic"), None, key)
         if not (text.isascii() and text.isdecimal() and len(text) <= _NUMBER_CHARS_MAX):
-            raise _bad_request("partition must be a whole number from 0.")
+            raise bad_request("partition must be a whole number from 0.")
         return cls(query.get("topic"), int(text), None)
 
     def partition(self, sizes: Mapping[str, int]) -> Partition | None:
@@ -66,23 +57,15 @@ class _Query:
         if topic is None and len(sizes) == 1:
             (topic,) = sizes
         if topic is None:
-            raise _bad_request("topic must be given, as the group does not have just one topic.")
+            raise bad_request("topic must be given, as the group does not have just one topic.")
         if (size := sizes.get(topic, 0)) < 1:
-            raise _not_found("topic_not_found", f"There is no topic {topic!r}.")
+            raise Refusal("topic_not_found", f"There is no topic {topic!r}.")
         if self.number is not None:
             if self.number >= size:
                 sentence = f"The topic {topic!r} has {size} partitions, the last is {size - 1}."
-                raise _not_found("partition_not_found", sentence)
+                raise Refusal("partition_not_found", sentence)
             return topic, self.number
         return topic, partition_of_key((self.key or "").encode(errors="surrogateescape"), size)
-
-
-def _bad_request(sentence: str) -> _QueryError:
-    return _QueryError(HTTPStatus.BAD_REQUEST, "bad_request", sentence)
-
-
-def _not_found(name: str, sentence: str) -> _QueryError:
-    return _QueryError(HTTPStatus.NOT_FOUND, name, sentence)
 
 
 @final
@@ -100,33 +83,27 @@ class OwnerPages:
         self._elsewhere = elsewhere
         self._streams = streams
         self._one_at_a_time = one_at_a_time
-        self._watches = OwnerWatches(node)
+        self._watches = owner_watches(node)
 
     async def close(self, _app: web.Application) -> None:
         """End all watches, so that their clients turn to other nodes."""
-        await self._watches.close()
+        self._watches.close()
 
     async def owners(self, request: web.Request) -> web.StreamResponse:
         """Say who owns what, or who owns one partition."""
-        if not self._node.is_open:
-            return not_ready(self._node.not_ready() or "")
+        self._node.require_open()
         group_id = request.match_info["group"]
         elsewhere = await self._elsewhere.answer(request, group_id)
         if elsewhere is not None:
             return elsewhere
-        try:
-            query = _Query.read(request.query)
-            async with self._one_at_a_time:
-                found = await self._node.ownerships(group_id)
-                if found is None:
-                    return no_group(group_id)
-                chosen = self._chosen(query, found)
-                head = head_of(group_id, found)
-                return json_body(b"".join([each async for each in pieces_of(head, chosen.items())]))
-        except _QueryError as problem:
-            return problem.answer()
-        except Refusal as refusal:
-            return refused(refusal)
+        query = _Query.read(request.query)
+        async with self._one_at_a_time:
+            found = await self._node.ownerships(group_id)
+            if found is None:
+                raise no_group(group_id)
+            chosen = self._chosen(query, found)
+            head = head_of(group_id, found)
+            return json_body(b"".join([each async for each in pieces_of(head, chosen.items())]))
 
     def _chosen(self, query: _Query, found: Ownerships) -> Mapping[Partition, Ownership]:
         # A topic may be none of those that members work on now, as in a group without members.
@@ -146,21 +123,9 @@ class OwnerPages:
 
     async def watch(self, request: web.Request) -> web.StreamResponse:
         """Tell who owns what, and then each change, as server-sent events."""
-        if reason := self._node.not_ready():
-            return not_ready(reason)
-        try:
-            with self._streams.admit():
-                return await self._watch(request, request.match_info["group"])
-        except Refusal as refusal:
-            return refused(refusal)
+        return await self._elsewhere.stream(request, self._streams, self._tell)
 
-    async def _watch(self, request: web.Request, group_id: str) -> web.StreamResponse:
-        owner = self._elsewhere.streamed_by(request, group_id)
-        if owner is not None:
-            return await self._streams.pass_on(request, owner)
-        elsewhere = await self._elsewhere.answer(request, group_id)
-        if elsewhere is not None:
-            return elsewhere
+    async def _tell(self, request: web.Request, group_id: str) -> web.StreamResponse:
         watch = await self._watches.join(group_id)
         try:
             response = await self._streams.begin(request)

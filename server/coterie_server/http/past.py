@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final, final
 
 from aiohttp import web
 
-from coterie_server.http.answers import error, json_body, no_group, not_ready
-from coterie_server.http.groups import QueryError
+from coterie_server.group import no_group
+from coterie_server.http.answers import bad_request, error, json_body
 from coterie_server.past import Asked, Present, StoppedError, in_ranges
 from coterie_server.past.reading import PastReader
 
@@ -33,11 +33,11 @@ TOO_LONG: Final = (
 
 
 def asked_time(query: MultiMapping[str], now_ms: int) -> tuple[int, int]:
-    """Since when and until when is asked; raises `QueryError`."""
+    """Since when and until when is asked; raises `Refusal`."""
     until_ms = min(_whole(query, "until_ms", now_ms), now_ms)
     since_ms = _whole(query, "since_ms", until_ms - _whole(query, "last_ms", _HOUR_MS))
     if since_ms >= until_ms:
-        raise QueryError("since_ms must be before until_ms, and in the past.")
+        raise bad_request("since_ms must be before until_ms, and in the past.")
     return max(since_ms, 0), until_ms
 
 
@@ -46,7 +46,7 @@ def _whole(query: MultiMapping[str], name: str, default: int) -> int:
     if text is None:
         return default
     if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX):
-        raise QueryError(f"{name} must be a whole number of milliseconds.")
+        raise bad_request(f"{name} must be a whole number of milliseconds.")
     return int(text)
 
 
@@ -66,19 +66,15 @@ class PastPage:
 
     async def past(self, request: web.Request) -> web.Response:
         """Answer about one group, for a time."""
-        if not self._node.is_open:
-            return not_ready(self._node.not_ready() or "")
+        self._node.require_open()
         group_id = request.match_info["group"]
         elsewhere = await self._elsewhere.answer(request, group_id)
         if elsewhere is not None:
             return elsewhere
-        try:
-            asked = Asked(group_id, *asked_time(request.query, self._node.date_ms()))
-        except QueryError as problem:
-            return error(HTTPStatus.BAD_REQUEST, "bad_request", str(problem))
+        asked = Asked(group_id, *asked_time(request.query, self._node.date_ms()))
         group = await self._node.group(group_id)
         if group is None:
-            return no_group(group_id)
+            raise no_group(group_id)
         try:
             taken_over_ms = self._node.taken_over_ms(group_id)
             return json_body(await self._reader.read(asked, _present(group), taken_over_ms))

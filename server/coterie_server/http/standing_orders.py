@@ -7,11 +7,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from coterie_server.group.standing_rules import RULES, Command, order
+from coterie_server.http.answers import bad_request
 
 if TYPE_CHECKING:
     from coterie_server.group.ledger import Partition
 
-__all__ = ["ORDERS", "OrderError", "read_order"]
+__all__ = ["ORDERS", "read_order"]
 
 #: All of them, as their paths and the console name them.
 ORDERS: Final = tuple(RULES)
@@ -35,21 +36,17 @@ _TAKES: Final[Mapping[str, frozenset[str]]] = {
 _TAKEN_BY_ALL: Final = frozenset({"by", "reason"})
 
 
-class OrderError(Exception):
-    """A body does not say what is to be done; the text is a sentence."""
-
-
 def read_order(name: str, values: Mapping[str, Any]) -> Callable[..., None]:
-    """What an administrator asks for, as an operation on a `group_id`; may raise `OrderError`."""
+    """What an administrator asks for, as an operation on a `group_id`; may raise `Refusal`."""
     takes = _TAKES[name] | _TAKEN_BY_ALL
     for key in values:
         if key not in takes:
             known = ", ".join(sorted(takes))
-            raise OrderError(f"{name} does not take {key[:_TEXT_MAX]!r}, only {known}.")
+            raise bad_request(f"{name} does not take {key[:_TEXT_MAX]!r}, only {known}.")
     member, instance = _name(values, "member"), _name(values, "instance")
     is_named = (member is None) != (instance is None)
     if "member" in takes and not is_named and (name != "unpin" or member is not None):
-        raise OrderError(f"{name} takes either a member, by its id, or an instance.")
+        raise bad_request(f"{name} takes either a member, by its id, or an instance.")
     command = Command(
         name=name,
         member_id=member,
@@ -66,21 +63,21 @@ def read_order(name: str, values: Mapping[str, Any]) -> Callable[..., None]:
 def _name(values: Mapping[str, Any], key: str) -> str | None:
     value = values.get(key)
     if value is not None and not (isinstance(value, str) and 0 < len(value) <= _NAME_MAX):
-        raise OrderError(f"{key} must be a name.")
+        raise bad_request(f"{key} must be a name.")
     return value
 
 
 def _text(values: Mapping[str, Any], key: str) -> str:
     value = values.get(key, "")
     if not isinstance(value, str) or len(value) > _TEXT_MAX or not value.isprintable():
-        raise OrderError(f"{key} must be a text of at most {_TEXT_MAX} characters, in one line.")
+        raise bad_request(f"{key} must be a text of at most {_TEXT_MAX} characters, in one line.")
     return value
 
 
 def _number(values: Mapping[str, Any], key: str, least: int, most: int) -> int | None:
     value = values.get(key)
     if value is not None and not (type(value) is int and least <= value <= most):
-        raise OrderError(f"{key} must be a whole number from {least} to {most}.")
+        raise bad_request(f"{key} must be a whole number from {least} to {most}.")
     return value
 
 
@@ -90,7 +87,7 @@ def _partitions(values: Mapping[str, Any]) -> frozenset[Partition]:
     is_right = all(map(_are_numbers, by_topic.values()))
     found = {(topic, n) for topic, numbers in by_topic.items() for n in numbers} if is_right else ()
     if not found or len(found) > _PARTITIONS_MAX:
-        raise OrderError(
+        raise bad_request(
             f"partitions must be numbers by topic, such as {{'orders': [0, 1]}}, from 1 to"
             f" {_PARTITIONS_MAX} of them."
         )

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final, Generic, TypeVar, final
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, final
 
 import aiohttp
 from aiohttp import web
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from coterie_server.http.node_view import NodeView
     from coterie_server.serving import NodeNote
 
-__all__ = ["ALIVE_S", "WATCHERS_MAX", "Broadcast", "Streams", "event"]
+__all__ = ["ALIVE_S", "WATCHERS_MAX", "Broadcast", "Streams", "event", "event_of"]
 
 T = TypeVar("T")
 
@@ -37,6 +37,11 @@ _WOKEN_AT_ONCE: Final = 32
 def event(kind: str, data: bytes) -> bytes:
     """An event; the data is JSON, which has no line breaks."""
     return b"event: %s\ndata: %s\n\n" % (kind.encode(), data)
+
+
+def event_of(kind: str, values: Mapping[str, Any]) -> bytes:
+    """An event of what is not JSON yet."""
+    return event(kind, json.dumps(values, separators=(",", ":")).encode())
 
 
 @final
@@ -80,6 +85,12 @@ class Streams:
         await response.prepare(request)
         return response
 
+    async def begin_dated(self, request: web.Request) -> web.StreamResponse:
+        """Begin a stream with the node's date, by which those in it are meant."""
+        response = await self.begin(request)
+        await response.write(event_of("begin", {"now_ms": self._node.date_ms()}))
+        return response
+
     async def say_alive(self, response: web.StreamResponse) -> None:
         """Let a watcher hear of the node, unless it can't tell whether it still has its groups."""
         if not self._node.not_ready():
@@ -88,7 +99,7 @@ class Streams:
     @staticmethod
     async def end(response: web.StreamResponse, why: str) -> None:
         """End a stream with a reason."""
-        await response.write(event("end", json.dumps({"message": why}).encode()))
+        await response.write(event_of("end", {"message": why}))
         await response.write_eof()
 
     async def pass_on(self, request: web.Request, owner: NodeNote) -> web.StreamResponse:

@@ -31,7 +31,7 @@ from coterie_protocol.journal import (
     RebalanceCompleted,
     TopicChanged,
 )
-from coterie_server.history import History, RebalanceOutcome, RebalanceRecord
+from coterie_server.history import History, RebalanceOutcome, RebalanceRecord, in_seconds
 from coterie_server.log.logger import get_logger, is_heard
 
 __all__ = ["LINES_PER_WINDOW", "WINDOW_MS", "EventLog"]
@@ -129,12 +129,12 @@ class EventLog:
             went=str(rebalance.went),
             dropped=str(rebalance.dropped),
             waited_for=str(rebalance.late[0]) if rebalance.late else "",
-            seconds=_seconds(rebalance.total_ms),
+            seconds=in_seconds(rebalance.total_ms),
             moved=rebalance.moved,
             revoked=rebalance.revoked,
-            stopped_partition_seconds=_seconds(stopped_ms),
+            stopped_partition_seconds=in_seconds(stopped_ms),
             # Of most rebalances it is none.
-            silent_partition_seconds=_seconds(rebalance.silent_partition_ms or None),
+            silent_partition_seconds=in_seconds(rebalance.silent_partition_ms or None),
         )
 
     def _conflict(self, _ts_ms: int, event: OwnershipConflict) -> None:
@@ -185,10 +185,10 @@ class EventLog:
             host=event.host,
             why=why,
             reason=event.reason,
-            silent_seconds=None if event.how == "left" else _seconds(event.silent_ms),
-            limit_seconds=_seconds(limit_ms),
-            away_seconds=_seconds(event.away_ms or None),
-            waited_seconds=_seconds(self._waited_ms(ts_ms, event)),
+            silent_seconds=None if event.how == "left" else in_seconds(event.silent_ms),
+            limit_seconds=in_seconds(limit_ms),
+            away_seconds=in_seconds(event.away_ms or None),
+            waited_seconds=in_seconds(self._waited_ms(ts_ms, event)),
             partitions=_count(event.owned),
         )
 
@@ -222,7 +222,7 @@ class EventLog:
             host=event.host,
             former_member=event.former_member,
             former_host=event.former_host,
-            silent_seconds=_seconds(event.silent_ms),
+            silent_seconds=in_seconds(event.silent_ms),
         )
 
     def _away(self, ts_ms: int, event: MemberAway) -> None:
@@ -235,8 +235,8 @@ class EventLog:
             member=event.member,
             host=event.host,
             why="its session is over, and its place is kept",
-            silent_seconds=_seconds(event.silent_ms),
-            kept_seconds=_seconds(event.registration_timeout_ms - event.session_timeout_ms),
+            silent_seconds=in_seconds(event.silent_ms),
+            kept_seconds=in_seconds(event.registration_timeout_ms - event.session_timeout_ms),
             partitions=_count(event.owned),
         )
 
@@ -249,7 +249,7 @@ class EventLog:
             instance=event.instance,
             member=event.member,
             host=event.host,
-            away_seconds=_seconds(event.away_ms),
+            away_seconds=in_seconds(event.away_ms),
         )
 
     def _fenced(self, ts_ms: int, event: MemberFenced) -> None:
@@ -349,15 +349,15 @@ class EventLog:
             version=event.version,
             groups=event.groups,
             offsets=event.offsets,
-            load_seconds=_seconds(event.load_ms),
+            load_seconds=in_seconds(event.load_ms),
         )
 
     def _paused(self, ts_ms: int, event: NodePaused) -> None:
-        seconds = _seconds(event.paused_ms)
+        seconds = in_seconds(event.paused_ms)
         self._say(ts_ms, "warning", "node did not run; its members are not blamed", seconds=seconds)
 
     def _stepped(self, ts_ms: int, event: ClockStepped) -> None:
-        seconds = _seconds(event.stepped_ms)
+        seconds = in_seconds(event.stepped_ms)
         self._say(ts_ms, "warning", "the system's clock was set", by_seconds=seconds)
 
     def _stopped(self, ts_ms: int, event: NodeStopped) -> None:
@@ -390,10 +390,6 @@ class EventLog:
 def _describe(conflict: OwnershipConflict) -> str:
     partition = f"{conflict.topic}-{conflict.partition}"
     return f"{partition} is held by {conflict.holder}, given to {conflict.given_to}"
-
-
-def _seconds(milliseconds: int | None) -> float | None:
-    return None if milliseconds is None else milliseconds / 1000
 
 
 def _count(partitions: Partitions | None) -> int | None:

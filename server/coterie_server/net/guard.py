@@ -242,7 +242,10 @@ class Guard:
         if authentication.state is State.COMPLETE:
             path.principal = authentication.principal
             path.strangers.discard(path)
-            path.log("client authenticated", level="debug", user=str(path.principal))
+            # Not a line of the registry's, which counts them to bound what hostile clients write.
+            _log.debug(
+                "client authenticated", peer=str(path.peer), user=_shortened(str(path.principal))
+            )
             if authentication.expires_ms is None:
                 path.guard = None
         self._bound()

@@ -5,7 +5,7 @@ tell, by the same replay that makes the pipeline's tables, and `answer` makes JS
 does that for a node's own journal, in a thread.
 """
 
-from coterie_server.past.answer import LIMITS, Asked, PastLimit, Present, past_json, rebalance_json
+from coterie_server.past.answer import LIMITS, Asked, PastLimit, Present, past_json
 from coterie_server.past.breathing import Breath, StoppedError
 from coterie_server.past.collecting import KINDS, Collected, collect
 from coterie_server.past.ranges import in_ranges
@@ -22,5 +22,4 @@ __all__ = [
     "collect",
     "in_ranges",
     "past_json",
-    "rebalance_json",
 ]

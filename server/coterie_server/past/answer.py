@@ -11,25 +11,27 @@ from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from coterie_protocol.journal import CAUSES
 from coterie_protocol.replay import replay_group
-from coterie_server.history import CountedNames
+from coterie_server.history import (
+    CountedNames,
+    LateMember,
+    RebalanceOutcome,
+    RebalanceRecord,
+    rebalance_json,
+)
+from coterie_server.history.record import DETAIL_CHARACTERS, LATE_MAX
 from coterie_server.past.marks import Marks
 from coterie_server.past.ownership import Latest, Period, Span, periods, spans
 
 if TYPE_CHECKING:
     from coterie_server.past.collecting import Collected
 
-__all__ = ["LIMITS", "Asked", "PastLimit", "Present", "past_json", "rebalance_json"]
+__all__ = ["LIMITS", "Asked", "PastLimit", "Present", "past_json"]
 
 #: How long an answer may be; what is older is left out.
 ANSWER_BYTES: Final = 4_194_304
 #: The shares of it of rebalances, of gaps and overlaps, and of memberships.
 _PART_BYTES: Final = ANSWER_BYTES // 4
-#: How many late members of a rebalance are named.
-_LATE_MAX: Final = 5
-#: A detail can name every member of a group.
-_DETAIL_CHARACTERS: Final = 500
 
 #: How many rebalances and memberships are held.
 _REBALANCES_MAX: Final = 2_000
@@ -37,11 +39,13 @@ _MEMBERS_MAX: Final = 10_000
 #: How many of the last times are named of which something is missing.
 _MISSING_MAX: Final = 100
 
-#: What a rebalance is told by in the same words everywhere.
+#: What a row tells of a rebalance as a record does.
 _SAME: Final = (
-    "outcome", "generation", "follows", "started_ms", "joined_ms", "ended_ms",
-    "prepare_ms", "total_ms",
+    "generation", "follows", "started_ms", "joined_ms", "ended_ms",
+    "stopped_partition_ms", "silent_partition_ms",
 )  # fmt: skip
+#: What a record names a few of.
+_COUNTED: Final = ("came", "went", "dropped", "awaited")
 
 Row = dict[str, Any]
 
@@ -193,7 +197,7 @@ class _Found:
                 self._take_membership(row)
 
     def _take_rebalance(self, row: Row) -> None:
-        self.rebalances.append(rebalance_json(row, self.marks.waiting.get(row["ended_pos"])))
+        self.rebalances.append(_rebalance(row, self.marks.waiting.get(row["ended_pos"])))
         if len(self.rebalances) > _REBALANCES_MAX:
             self.rows.since_ms = self.rebalances.popleft()["ended_ms"]
 
@@ -253,30 +257,25 @@ def _unchanged(since_ms: int, present: Present) -> Period:
 # -- rows as JSON ------------------------------------------------------------------------------
 
 
-def rebalance_json(row: Row, waiting: CountedNames | None = None) -> Row:
-    """A row of the table of rebalances, with the fields that other pages give a rebalance."""
-    stopped_ms, silent_ms = row["stopped_partition_ms"], row["silent_partition_ms"]
-    cause, joined_ms, ended_ms = row["cause"] or "", row["joined_ms"], row["ended_ms"]
-    late = [{**each, "host": each["host"].lstrip("/")} for each in row["late"][:_LATE_MAX]]
-    counted = {
-        name: asdict(CountedNames.of(tuple(row[name] or ())))
-        for name in ("came", "went", "dropped", "awaited")
-    }
-    return {
+def _rebalance(row: Row, waiting: CountedNames | None) -> Row:
+    """A row of the table of rebalances, as other pages show a rebalance."""
+    late = row["late"][:LATE_MAX]
+    values: Row = {
         **{name: row[name] for name in _SAME},
-        "complete_ms": ended_ms - joined_ms if ended_ms and joined_ms else None,
-        "cause": cause,
-        "because": CAUSES.get(cause, cause),
-        "detail": (row["detail"] or "")[:_DETAIL_CHARACTERS],
-        **{name: row[name] or "" for name in ("from_state", "protocol", "leader")},
+        **{name: row[name] or "" for name in ("cause", "from_state", "protocol", "leader")},
         **{name: row[name] or 0 for name in ("members", "moved", "revoked")},
-        **counted,
-        "late": late,
-        "needs_rejoin": bool(row["needs_rejoin"]),
-        "waiting_moves": asdict(waiting or CountedNames()),
-        "stopped_partition_seconds": None if stopped_ms is None else stopped_ms / 1000,
-        "silent_partition_seconds": None if silent_ms is None else silent_ms / 1000,
+        **{name: CountedNames.of(tuple(row[name] or ())) for name in _COUNTED},
     }
+    record = RebalanceRecord(
+        group=row["group"],
+        outcome=RebalanceOutcome(row["outcome"]),
+        detail=(row["detail"] or "")[:DETAIL_CHARACTERS],
+        late=tuple(LateMember(**each) for each in late),
+        needs_rejoin=bool(row["needs_rejoin"]),
+        waiting_moves=waiting or CountedNames(),
+        **values,
+    )
+    return rebalance_json(record)
 
 
 def _membership(row: Row) -> Row:

@@ -337,7 +337,7 @@ async def test_watcher_that_reads_slowly_gets_the_whole_again(
     """It has no buffer of its own: what it misses while it does not read is gathered."""
     monkeypatch.setattr(owner_watch, "_CHANGES_MAX", 1)
     first, _ = world.pair()
-    watch = owner_watch.GroupWatch(view, "g", lambda _: "")
+    watch = owner_watch.GroupWatch(view, "g")
     await watch.start()
     for _ in range(3):
         world.group().ledger.told ^= {first.id}

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from coterie_protocol import ApiKey, encode_request
 from coterie_protocol import messages as m
 from coterie_server.net import CloseReason, Exchange, Limits
+from coterie_server.net.registry import LOG_LINES_PER_SWEEP
 from coterie_server.security import ANONYMOUS, Principal, SecurityProtocol
 from coterie_server.security.sasl import NODE_MECHANISM, NodeProof
 from tests.server.net.conftest import LogLines
@@ -144,6 +145,18 @@ def test_refused_login_is_logged_without_its_password(log: LogLines) -> None:
             "user": "ann",
             "mechanism": "PLAIN",
         }
+    ]
+
+
+def test_many_logins_are_no_warning(log: LogLines) -> None:
+    """They leave room for the lines of connections that were refused or closed."""
+    listener = LoginListener(AnsweringHandler())
+    for _ in range(LOG_LINES_PER_SWEEP + 1):
+        listener.log_in(listener.connect())
+    listener.connect().send(handshake("GSSAPI"))
+    listener.pass_time(1)
+    assert [line["event"] for line in log if line["log_level"] != "debug"] == [
+        "authentication failed"
     ]
 
 
