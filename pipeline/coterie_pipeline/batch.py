@@ -12,11 +12,10 @@ from urllib.parse import unquote
 from coterie_protocol.extras import needs_extra
 
 with needs_extra("pipeline", "coterie_pipeline"):
-    from py4j.protocol import Py4JJavaError
-    from pyspark.errors import PySparkException
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql import functions as F
 
+from coterie_pipeline.failures import FAILURES
 from coterie_pipeline.files import list_files, shown
 from coterie_pipeline.session import LITTLE_BYTES, is_local, is_quick, quick_session
 from coterie_pipeline.steps.commits import ENDS
@@ -28,16 +27,12 @@ from coterie_pipeline.steps.parsing import (
     parse,
     parse_in_turn,
 )
-from coterie_pipeline.warehouse import Moment, Warehouse
+from coterie_pipeline.warehouse import Moment, Warehouse, piece_of_run
 
 __all__ = ["NoJournalsError", "Reading", "RunResult", "read_ends", "read_new", "run"]
 
 #: The names of a node's files, plain and compressed.
 _SEGMENT: Final = re.compile(r"journal-.*\.jsonl(?P<packed>\.gz|\.zst)?")
-
-
-#: What a job that can't read a file fails with.
-_FAILURES: Final = (PySparkException, Py4JJavaError)
 
 
 class NoJournalsError(Exception):
@@ -104,7 +99,7 @@ def read_new(
     if fresh:
         on_stage(f"reading {len(fresh)} files")
         runs = state.get("runs", 0) + 1
-        piece = f"run-{runs:06}"
+        piece = piece_of_run(runs)
         is_little = is_local(spark) and sum(found[path][0] for path in fresh) < LITTLE_BYTES
         damaged = _add(warehouse, piece, quick_session(spark) if is_little else spark, fresh)
         # A file that has grown is read as a whole, so what was read of it before no longer counts.
@@ -158,7 +153,7 @@ def _add(
             else:
                 warehouse.add_in_turn(piece, parse_in_turn(raw))
             return ()
-    except _FAILURES:
+    except FAILURES:
         with _without_traces(spark):
             damaged = {path: why for path in segments if (why := _damage(spark, path)) is not None}
         if not damaged:
@@ -180,7 +175,7 @@ def _damage(spark: SparkSession, segment: str) -> str | None:
         return None
     try:
         _lines(spark, [segment]).agg(F.count("value")).collect()
-    except _FAILURES:
+    except FAILURES:
         return REST_DAMAGED
     return None
 

@@ -78,6 +78,11 @@ class Files:
         self._configuration = spark._jsc.hadoopConfiguration()  # noqa: SLF001
         self._root = directory.rstrip("/")
 
+    @property
+    def can_rename(self) -> bool:
+        """Whether a folder gets another name in one step, and without being copied."""
+        return self._path("").toUri().getScheme() not in _OBJECT_STORES
+
     def path(self, name: str) -> str:
         """The full path of a name."""
         return f"{self._root}/{name}"
@@ -104,7 +109,7 @@ class Files:
     def write_json(self, name: str, value: object) -> None:
         """Replace a file in one step: a reader finds the old one or the new one."""
         data = bytearray(json.dumps(value, indent=1, sort_keys=True).encode())
-        if self._path(name).toUri().getScheme() in _OBJECT_STORES:
+        if not self.can_rename:
             # There is no renaming, and an object appears as a whole when it is closed.
             self._write(self._path(name), data)
             return

@@ -38,6 +38,7 @@ __all__ = [
     "Warehouse",
     "WrongLayoutError",
     "bronze_schema",
+    "piece_of_run",
 ]
 
 
@@ -70,6 +71,11 @@ class NoTablesError(Exception):
 
 class WrongLayoutError(Exception):
     """A directory can't be used for this; the message says why and what to do."""
+
+
+def piece_of_run(number: int) -> str:
+    """The name of the piece with what a run read."""
+    return f"run-{number:06}"
 
 
 def bronze_schema() -> StructType:
@@ -136,14 +142,17 @@ class Warehouse:
     def add_in_turn(self, piece: str, bronze: Iterable[DataFrame]) -> None:
         """Write a piece of frames, asking for each one when those before it are written.
 
-        It is written aside, where no reader looks, and put in place in one step.
+        It is written aside, where no reader looks, and put in place in one step.  In an object
+        store that would copy it, so there it is known by the state alone that it is whole.
         """
-        aside = f"{BRONZE}/{ASIDE}{piece}"
+        place = f"{BRONZE}/piece={piece}"
+        aside = f"{BRONZE}/{ASIDE}{piece}" if self.files.can_rename else place
         self.files.delete(aside)
         for rows in bronze:
             lines = rows.drop("piece").write.mode("append").partitionBy("part")
             lines.parquet(self.files.path(aside))
-        self.files.replace(aside, f"{BRONZE}/piece={piece}")
+        if aside != place:
+            self.files.replace(aside, place)
 
     def bronze(self, parts: tuple[str, ...] | None = None) -> DataFrame:
         """The lines that were read, each file as of its last reading; all parts or only some."""
@@ -152,7 +161,11 @@ class Warehouse:
         read = self._spark.read.schema(bronze_schema()).parquet(self.files.path(BRONZE))
         if parts is not None:
             read = read.where(F.col("part").isin(*parts))
-        stale = (self.files.read_json(_STATE) or {}).get("stale", [])
+        state = self.files.read_json(_STATE) or {}
+        if state.get("runner") == "run":
+            # What a run that was killed left may be there in part.
+            read = read.where(F.col("piece") <= piece_of_run(state.get("runs", 0)))
+        stale = state.get("stale", [])
         if not stale:
             return read
         outdated = self._spark.createDataFrame(stale, "segment STRING, piece STRING")

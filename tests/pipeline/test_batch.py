@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import shutil
 from pathlib import Path
 from unittest.mock import ANY
 
@@ -107,6 +108,19 @@ def test_deleted_file_stays(place: Place) -> None:
     place.write(7, 1)
     assert place.read() == Reading(2, 1)
     assert place.lines() == numbers(1, 7)
+
+
+@pytest.mark.slow
+def test_what_a_killed_run_left_in_part_does_not_count(place: Place) -> None:
+    # In an object store, lines are in their place before they are noted.
+    place.write(1, 3)
+    place.read()
+    events = Path(place.out, "events")
+    shutil.copytree(events / "piece=run-000001", events / "piece=run-000002")
+    assert place.lines() == numbers(1, 3)
+    place.write(4, 2)
+    assert place.read() == Reading(2, 1)
+    assert place.lines() == numbers(1, 5)
 
 
 def test_single_file_can_be_read(place: Place) -> None:

@@ -159,7 +159,7 @@ def _commits(raw: DataFrame) -> DataFrame:
 
 def _others(raw: DataFrame) -> DataFrame:
     schema = lines_schema()
-    lines = raw.where(F.trim("value") != "").select(
+    lines = raw.where("value IS NOT NULL").select(
         "segment", F.col("value").cast("binary"), F.xxhash64("value").alias("digest")
     )
     return map_batches(lines, _judging(to_arrow_schema(schema)), schema)
