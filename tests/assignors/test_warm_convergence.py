@@ -48,6 +48,7 @@ topic_sizes = st.lists(st.integers(1, 7), min_size=1, max_size=4).map(
     warmups=st.integers(1, 4),
     standbys=st.integers(0, 2),
     first=st.integers(1, 5),
+    processes=st.sampled_from([None, 2, 3]),
     events=st.lists(st.sampled_from(["join", "leave 0", "leave 1", "leave 2"]), max_size=6),
 )
 @examples(150)
@@ -57,13 +58,18 @@ def test_it_converges_within_the_promised_rounds(
     warmups: int,
     standbys: int,
     first: int,
+    processes: int | None,
     events: list[str],
 ) -> None:
     group = StatefulGroup(
         topics, WarmSettings(max_warmup_replicas=warmups, num_standbys=standbys), assignor()
     )
+
+    def join(number: int) -> None:
+        group.join(f"m{number}", number=None if processes is None else number % processes)
+
     for n in range(first):
-        group.join(f"m{n}")
+        join(n)
     group.rounds_until_final(1)
     # Standbys move as partitions do.
     rounds = ceil(len(everything(topics)) * (1 + standbys) / warmups)
@@ -71,7 +77,7 @@ def test_it_converges_within_the_promised_rounds(
         # Members are caught up with what they have by the time the next one comes or goes.
         group.catch_up()
         if event == "join":
-            group.join(f"m{number}")
+            join(number)
             group.rounds_until_final(rounds + 1)
         elif len(group.members) > 1:
             group.leave(sorted(group.members)[int(event[-1]) % len(group.members)])
@@ -182,7 +188,7 @@ def test_the_targets_of_any_assignor_are_reached(
 
 @given(
     topics=topic_sizes,
-    assignor=st.sampled_from([CooperativeStickyAssignor, RangeAssignor]),
+    assignor=st.sampled_from(ASSIGNORS),
     warmups=st.integers(1, 3),
     first=st.integers(1, 5),
     speeds=st.lists(st.integers(50_000, 1_000_000), min_size=1, max_size=20),
