@@ -77,6 +77,7 @@ function parametersOf(list, more = {}) {
 /** Show the list; the result is told of other parameters by `update`, and ended by `destroy`. */
 export function mountGroups(root, frame, query) {
   const list = makeList(query);
+  let left = frame.left.hash === (location.hash || "#/") ? frame.left : null;
   const view = makeView(list);
   root.append(...view.parts);
   let generation = 0;
@@ -86,10 +87,12 @@ export function mountGroups(root, frame, query) {
   const load = async (keep = 0) => {
     const mine = (generation += 1);
     try {
-      await fetchRows(list, Math.max(keep, PAGE), () => mine === generation);
+      await fetchRows(list, Math.max(keep, left?.rows ?? 0, PAGE), () => mine === generation);
       if (mine === generation) {
         frame.tell(null);
         draw();
+        goBackTo(root, left);
+        left = null;
       }
     } catch (problem) {
       if (mine === generation) {
@@ -119,6 +122,7 @@ export function mountGroups(root, frame, query) {
     }
   };
   const choose = (changes) => {
+    left = null;
     Object.assign(list, changes, { isKnown: false });
     list.rows.clear();
     history.replaceState(null, "", `#/?${parametersOf(list)}`);
@@ -138,6 +142,8 @@ export function mountGroups(root, frame, query) {
   const stopClock = everySecond(draw);
   return {
     update: () => false,
+    isKnown: () => list.isKnown,
+    rows: () => list.rows.size,
     destroy() {
       generation += 1;
       stop?.();
@@ -145,6 +151,17 @@ export function mountGroups(root, frame, query) {
       clearInterval(refresh);
     },
   };
+}
+
+/** Have the list stand where it was left, at the group that was opened, if it is to be seen still. */
+function goBackTo(root, left) {
+  if (left !== null && left.group !== null) {
+    requestAnimationFrame(() => {
+      window.scrollTo(0, left.scroll);
+      const row = [...root.querySelectorAll("tr[data-group]")].find((each) => each.dataset.group === left.group);
+      row?.querySelector("a").focus({ preventScroll: true });
+    });
+  }
 }
 
 async function fetchRows(list, wanted, isCurrent) {
@@ -309,6 +326,7 @@ function updateRow(child, row, now) {
   setText(parts.partitions, count(row.partitions));
   setText(parts.why, last === null ? "—" : last.because);
   setText(parts.when, last === null ? "" : whenAndHowLong(last, now));
+  mark(parts.when, "hidden", last === null);
   mark(parts.when, "title", last === null ? null : dateAndTime(last.started_ms));
   setText(parts.cost, last === null ? "—" : costOf(last));
   setText(parts.hour, row.rebalances_last_hour === 0 ? "–" : count(row.rebalances_last_hour));

@@ -20,18 +20,20 @@ const STATES = {
   unowned: "without an owner",
 };
 
-export function mountMap(state) {
+export function mountMap(state, frame) {
   const topics = element("div", { class: "topics" });
   const detail = element("p", { class: "detail" }, DETAIL);
   const order = { isByOwner: false };
   const arrange = element("button", { type: "button", class: "quiet", "aria-pressed": "false" }, "Sort by owner");
   const legend = element("ul", { class: "legend", "aria-label": "Owners" });
   const table = makeOwnerTable();
+  // A journal is not asked who owns a key.
+  const finder = frame.facts.mode === "journal" ? null : mountFinder(state, topics);
   const hint = element("p", { class: "empty", hidden: true });
   const root = element(
     "section",
     { class: "panel map", "aria-labelledby": "map-title" },
-    element("header", {}, element("h2", { id: "map-title" }, "Who owns what"), mountFinder(state, topics), arrange),
+    element("header", {}, element("h2", { id: "map-title" }, "Who owns what"), finder, arrange),
     legend,
     topics,
     hint,
@@ -64,7 +66,11 @@ export function mountMap(state) {
         table.draw(world);
       }
       paint(topics, world);
-      mark(detail, "hidden", cells.length === 0);
+      for (const each of [detail, arrange, finder, legend]) {
+        if (each !== null) {
+          mark(each, "hidden", cells.length === 0);
+        }
+      }
       mark(table.root, "hidden", cells.length === 0);
       mark(hint, "hidden", cells.length > 0);
       setText(hint, whyEmpty(state.group));

@@ -100,9 +100,16 @@ export function reconcile(parent, items, keyOf, make, update) {
     if (child === place) {
       place = place.nextSibling;
     } else {
-      parent.insertBefore(child, place);
+      move(child, parent, place);
     }
   }
+}
+
+// What is moved loses the focus.
+function move(child, parent, place) {
+  const focused = child.contains(document.activeElement) ? document.activeElement : null;
+  parent.insertBefore(child, place);
+  focused?.focus({ preventScroll: true });
 }
 
 /** The key of a reconciled item that is made of several texts, none of which may run into another. */
