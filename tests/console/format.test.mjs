@@ -6,6 +6,8 @@ import { pathToFileURL } from "node:url";
 
 const { memberNames, numbersOf, withNames } = await import(pathToFileURL(`${process.env.CONSOLE}/lib/format.js`));
 
+const { makePalette } = await import(pathToFileURL(`${process.env.CONSOLE}/lib/palette.js`));
+
 const member = (id, client, instance = null) => ({ member: id, instance, client_id: client });
 const namesOf = (...members) => [...memberNames(members).values()];
 
@@ -32,6 +34,20 @@ test("sentences have names for ids, also of members that are not known", () => {
   assert.equal(withNames(`${id("0001")}: left`, names), "w …0001: left");
   assert.equal(withNames(`${id("0009")}: left`, names), "w …0009: left");
   assert.equal(withNames("s-1 ($&): left", names), "$&: left");
+});
+
+test("members keep their colours, and a page that is open for days does not know ever more of them", () => {
+  const palette = makePalette();
+  palette.know(["a", "b"]);
+  const places = ["a", "b"].map((each) => palette.place(each));
+  let highest = 0;
+  for (let at = 0; at < 20_000; at += 1) {
+    palette.know(["a", "b", `passing ${at}`]);
+    highest = Math.max(highest, palette.place(`passing ${at}`));
+  }
+  assert.deepEqual(["a", "b"].map((each) => palette.place(each)), places);
+  assert.ok(highest < 500, `${highest}`);
+  assert.notEqual(palette.place("passing 19999"), palette.place("passing 19998"));
 });
 
 test("partitions that are typed are understood, or refused", () => {

@@ -400,6 +400,19 @@ def test_everything_can_be_done_by_keyboard(page: Page, daemon: Daemon, members:
     expect(page.locator("table.rebalances tbody")).to_contain_text("an administrator removed")
 
 
+def test_focus_goes_to_what_stands_beside_a_member_that_is_removed(
+    page: Page, daemon: Daemon, members: Members
+) -> None:
+    members.start("left-over", instance="one")
+    members.start("left-over", instance="two")
+    settled(daemon, "left-over", 2, 12)
+    open_group(page, daemon, "left-over")
+    page.get_by_role("button", name="Remove one").press("Enter")
+    page.get_by_role("dialog").get_by_role("button", name="Remove").press("Enter")
+    expect(page.locator("table.members tbody tr").first).to_contain_text("two")
+    expect(page.get_by_role("button", name="Drain two")).to_be_focused()
+
+
 def tab_to(page: Page, selector: str) -> None:
     """Press Tab until an element is focused that the selector matches."""
     for _ in range(60):
@@ -496,6 +509,12 @@ def test_tokens_are_asked_for_where_they_are_needed(page: Page, folder: Path) ->
             group = members.start("guarded", offset=5)
             page.goto(f"{address(daemon)}/#/groups/guarded")
             ask = page.get_by_role("dialog", name="Token")
+            expect(ask).to_contain_text("only to those who have a token")
+            page.keyboard.press("Escape")
+            # It is not asked for again and again, but when that is wanted.
+            page.wait_for_timeout(2500)
+            expect(page.get_by_role("dialog")).to_have_count(0)
+            page.get_by_role("button", name="Enter a token").click()
             ask.get_by_label("Token").fill("wrong")
             ask.get_by_role("button", name="Use it").click()
             expect(page.locator("#notice")).to_contain_text("only to those who have a token, and")

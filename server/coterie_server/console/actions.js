@@ -37,6 +37,7 @@ export function mountActions(state, frame) {
       for (const [name, each] of Object.entries(buttons)) {
         mark(each, "hidden", state.isGone || !canAct(frame, name));
       }
+      mark(root, "hidden", Object.values(buttons).every((each) => each.hidden));
       const hasNone = isEmpty ? "The group has no members." : null;
       disable(buttons.freeze, isFrozen(group) ? "The group is frozen already." : hasNone);
       disable(buttons.pin, hasNone);
@@ -100,7 +101,7 @@ async function actWithAnother(frame, refusal, run) {
     if (REFUSED.has(problem.status)) {
       setToken(before);
     }
-    throw problem;
+    throw problem.status === 401 ? new Error("Nothing was done: that token is none of this node's.") : problem;
   }
 }
 

@@ -2,7 +2,7 @@
 
 import { getJson, setToken, token } from "./lib/api.js";
 import { element, mark, setText } from "./lib/dom.js";
-import { dateAndTime, shortened, timeOfDay, visible } from "./lib/format.js";
+import { dateAndTime, shortened, timeOfDay, visible, zone } from "./lib/format.js";
 import { makeClock } from "./clock.js";
 import { askForToken } from "./dialog.js";
 import { mountGroup } from "./group.js";
@@ -155,13 +155,14 @@ async function start() {
     where = facts.mode === "journal" ? await readJournal() : `node ${facts.node}`;
   } catch (problem) {
     frame.tell(problem);
-    if (problem.status === 401 && page === null && token() === "") {
-      giveToken(problem.message);
+    if (problem.status !== 401) {
+      retry = setTimeout(start, RETRY_MS);
+    } else if (token() === "") {
+      giveToken(inWords(problem, true));
     }
-    retry = setTimeout(start, RETRY_MS);
     return;
   }
-  setText(document.getElementById("where"), `${where} · ${facts.version}`);
+  setText(document.getElementById("where"), `${where} · ${facts.version} · times in ${zone(clock.now())}`);
   frame.tell(null);
   page?.destroy();
   page = null;

@@ -4,7 +4,7 @@ import { getJson, watch } from "./lib/api.js";
 import { element, mark, reconcile, setText } from "./lib/dom.js";
 import { count, counted, dateAndTime, visible } from "./lib/format.js";
 import { everySecond, onceAFrame } from "./clock.js";
-import { STATE_NAMES, costOf, shortState, showState, stateBadge, stateName, whenAndHowLong } from "./states.js";
+import { COST_NOTE, STATE_NAMES, costOf, shortState, showState, stateBadge, stateName, whenAndHowLong } from "./states.js";
 
 const PAGE = 100;
 const SEARCH_MS = 200;
@@ -285,8 +285,9 @@ function listen(choose, search, order, state) {
 function tableHead() {
   const names = ["Group", "State", "Members", "Partitions", "Last rebalance", "Cost", "Last hour"];
   const numbers = new Set(["Members", "Partitions", "Cost", "Last hour"]);
+  const notes = { Cost: COST_NOTE, "Last hour": "How often it rebalanced in the last hour" };
   const cells = names.map((name) =>
-    element("th", { scope: "col", class: numbers.has(name) ? "number" : null }, name),
+    element("th", { scope: "col", class: numbers.has(name) ? "number" : null, title: notes[name] }, name),
   );
   return element("thead", {}, element("tr", {}, cells));
 }

@@ -7,6 +7,8 @@ import { colourKey } from "./lib/palette.js";
 const SHOWN_MAX = 200;
 // Numbers of partitions are to be seen beside the name of their topic.
 const TOPIC_MAX = 20;
+// Ids are there to be copied.
+const ID_MAX = 150;
 
 export function mountMembers(state, actions, frame) {
   const body = element("tbody");
@@ -85,7 +87,7 @@ function makeRow(member, actions) {
     element(
       "th",
       { scope: "row" },
-      element("span", { class: "who" }, parts.swatch, parts.name, parts.marks),
+      element("span", { class: "who" }, parts.swatch, parts.name, " ", parts.marks),
       parts.id,
     ),
     element("td", {}, parts.client, parts.where),
@@ -107,7 +109,7 @@ function updateRow(row, member, state, now) {
   setText(parts.name, shortened(name));
   mark(parts.name, "title", visible(memberName(member)));
   setText(parts.marks, marksOf(member, state.group).join(" · "));
-  setText(parts.id, name === member.member ? "" : shortened(member.member));
+  setText(parts.id, name === member.member ? "" : shortened(member.member, ID_MAX));
   setText(parts.client, `${shortened(member.client_id)} at ${visible(member.host)}`);
   setText(parts.where, [member.address, labelsOf(member)].filter((each) => each).map(visible).join(" · "));
   const owned = countOf(member.owned);

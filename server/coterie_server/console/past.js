@@ -57,6 +57,7 @@ function makeParts(palette, pick) {
   // There is no moment to go to before the past is there.
   const button = (text, label) =>
     element("button", { type: "button", "aria-label": label, title: label, disabled: true }, text);
+  // No output, which would be read out whenever there is news: the slider itself says where it is.
   return {
     spans,
     earlier: button("‹ Earlier", "Show the time before"),
@@ -64,7 +65,7 @@ function makeParts(palette, pick) {
     previous: button("‹", "The change before"),
     next: button("›", "The next change"),
     slider: element("input", { type: "range", id: "past-slider", class: "past-slider", min: 0, max: 0, step: 1, value: 0, disabled: true }),
-    when: element("output", { class: "past-when", for: "past-slider" }),
+    when: element("span", { class: "past-when" }),
     heard: element("p", { class: "unseen", role: "status" }),
     range: element("p", { class: "note past-range" }, "Loading …"),
     problem: element("p", { class: "problem", role: "alert", hidden: true }),

@@ -7,6 +7,7 @@ import { detailOf, keyOfLabel, nameOf, ownedText, rebalanceText, sentencesOf, sp
 const NUMBERED = 96;
 const CELLS_MAX = 2000;
 const SPANS_MAX = 12;
+const ID_MAX = 150;
 const STATES = {
   owned: "owned by",
   gap: "without an owner",
@@ -194,7 +195,7 @@ function underName(name, member) {
   if (member === null) {
     return "not a member at that moment";
   }
-  return name === member.member ? "" : shortened(member.member);
+  return name === member.member ? "" : shortened(member.member, ID_MAX);
 }
 
 function sinceText(member, at) {

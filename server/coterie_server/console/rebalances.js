@@ -2,7 +2,7 @@
 
 import { element, mark, reconcile, setText } from "./lib/dom.js";
 import { count, dateAndTime, dayAndTime, duration, visible, withNames } from "./lib/format.js";
-import { costOf, outcomeName } from "./states.js";
+import { COST_NOTE, costOf, outcomeName } from "./states.js";
 
 const SHOWN_FIRST = 8;
 
@@ -11,7 +11,10 @@ export function mountRebalances(state) {
   const note = element("p", { class: "hint" });
   const more = element("button", { type: "button", class: "more" }, "Show all");
   const names = ["When", "Why", "Took", "Moved", "Cost"];
-  const head = names.map((name, at) => element("th", { scope: "col", class: at >= 2 ? "number" : null }, name));
+  const notes = { Cost: COST_NOTE, Moved: "How many partitions have another owner since" };
+  const head = names.map((name, at) =>
+    element("th", { scope: "col", class: at >= 2 ? "number" : null, title: notes[name] }, name),
+  );
   const table = element(
     "table",
     { class: "rebalances", "aria-label": "Last rebalances" },

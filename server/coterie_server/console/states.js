@@ -62,6 +62,9 @@ export function whenAndHowLong(rebalance, now) {
   return `${ago(rebalance.ended_ms, now)}, took ${took}`;
 }
 
+/** What a cost is, for those who ask. */
+export const COST_NOTE = "For how long partitions stood still because of it, added up over the partitions";
+
 export function costOf(rebalance) {
   return rebalance.ended_ms === null ? "—" : cost(rebalance.stopped_partition_seconds);
 }

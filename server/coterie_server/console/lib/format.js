@@ -95,6 +95,14 @@ export function dateAndTime(ms) {
   return `${day} ${timeOfDay(ms)}`;
 }
 
+/** The zone of all times here, as `UTC`, `UTC+2` or `UTC-3:30`. */
+export function zone(ms) {
+  const minutes = -new Date(ms).getTimezoneOffset();
+  const [hours, rest] = [Math.floor(Math.abs(minutes) / 60), Math.abs(minutes) % 60];
+  const sign = minutes < 0 ? "-" : "+";
+  return minutes === 0 ? "UTC" : `UTC${sign}${hours}${rest === 0 ? "" : `:${padded(rest)}`}`;
+}
+
 /** The time of day, with the date if that is not today's. */
 export function dayAndTime(ms, nowMs) {
   const whole = dateAndTime(ms);
