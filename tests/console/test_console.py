@@ -509,12 +509,6 @@ def test_tokens_are_asked_for_where_they_are_needed(page: Page, folder: Path) ->
             group = members.start("guarded", offset=5)
             page.goto(f"{address(daemon)}/#/groups/guarded")
             ask = page.get_by_role("dialog", name="Token")
-            expect(ask).to_contain_text("only to those who have a token")
-            page.keyboard.press("Escape")
-            # It is not asked for again and again, but when that is wanted.
-            page.wait_for_timeout(2500)
-            expect(page.get_by_role("dialog")).to_have_count(0)
-            page.get_by_role("button", name="Enter a token").click()
             ask.get_by_label("Token").fill("wrong")
             ask.get_by_role("button", name="Use it").click()
             expect(page.locator("#notice")).to_contain_text("only to those who have a token, and")
@@ -540,18 +534,50 @@ def test_tokens_are_asked_for_where_they_are_needed(page: Page, folder: Path) ->
             expect(offsets).to_have_text(
                 ["42", "42", "42", "5", "5", "5", "5", "42", "5", "5", "5", "5"], timeout=15_000
             )
-            page.get_by_role("button", name="Reset offsets …").click()
-            reset.get_by_label(re.compile("Partitions")).fill("3, x")
-            reset.get_by_label("These").select_option("delete")
-            expect(reset.get_by_label(re.compile("Offset"))).to_be_hidden()
-            reset.get_by_role("button", name="Reset").click()
-            expect(reset.get_by_role("alert")).to_contain_text("x is no partition")
-            reset.get_by_label(re.compile("Partitions")).fill("0 - 9")
-            reset.get_by_role("button", name="Reset").click()
-            expect(offsets).to_have_text(["5", "5"], timeout=15_000)
             page.reload()
             expect(page.locator(".title .badge")).to_have_text("Empty")
         assert "may-act" not in daemon.whole_log()
+
+
+def test_token_is_asked_for_once(page: Page, daemon: Daemon) -> None:
+    missing = {"error": "unauthorized", "message": "This needs a token."}
+    page.route("**/v1/**", lambda route: route.fulfill(status=401, json=missing))
+    page.goto(address(daemon))
+    ask = page.get_by_role("dialog", name="Token")
+    expect(ask).to_contain_text("only to those who have a token")
+    page.wait_for_timeout(2500)
+    expect(ask).to_have_count(1)
+    page.keyboard.press("Escape")
+    page.wait_for_timeout(2500)
+    expect(ask).to_have_count(0)
+    page.get_by_role("button", name="Enter a token").click()
+    expect(ask).to_have_count(1)
+
+
+def test_offsets_are_forgotten_when_that_is_chosen(
+    page: Page, daemon: Daemon, members: Members
+) -> None:
+    working = members.start("forgetful", offset=5)
+    settled(daemon, "forgetful", 1, 12)
+    eventually(lambda: daemon.group("forgetful")["offsets"] == 12, "all commits")
+    members.stop(working)
+    open_group(page, daemon, "forgetful")
+    expect(page.locator(".title .badge")).to_have_text("Empty")
+    page.get_by_role("button", name="Reset offsets …").click()
+    reset = page.get_by_role("dialog", name="Reset offsets?")
+    reset.get_by_role("button", name="Reset").click()
+    # Nothing is forgotten because nothing was entered.
+    expect(reset.get_by_label(re.compile("Offset"))).to_be_focused()
+    reset.get_by_label("These").select_option("delete")
+    expect(reset.get_by_label(re.compile("Offset"))).to_be_hidden()
+    reset.get_by_label(re.compile("Partitions")).fill("3, x")
+    reset.get_by_role("button", name="Reset").click()
+    expect(reset.get_by_role("alert")).to_contain_text("x is no partition")
+    reset.get_by_label(re.compile("Partitions")).fill("0 - 9")
+    reset.get_by_role("button", name="Reset").click()
+    page.locator(".offset-topic summary").click()
+    partitions = page.locator(".offset-topic tbody th")
+    expect(partitions).to_have_text(["10", "11"], timeout=15_000)
 
 
 def test_what_can_be_done_is_offered_and_what_not_says_why(

@@ -7,16 +7,19 @@ import re
 import signal
 import urllib.request
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from coterie_pipeline.kafka_logs import import_logs
 from tests.cli.test_console import running
 from tests.console.console_page import address
 from tests.console.members import Members
 from tests.live.daemon import Daemon
+from tests.pipeline.kafka_logs.broker_logs import OldLog, first_generation, member
 from tests.server.past.told import numbers, owners_at, spans_at
 from tests.support.told_journal import BEGAN_MS, GROUP, TOPIC, tell_an_hour
 
@@ -236,6 +239,29 @@ def test_it_fits_on_a_phone(phone: Page, url: str) -> None:
     wide = "document.scrollingElement.scrollWidth <= window.innerWidth"
     assert phone.evaluate(wide)
     assert table(past)
+
+
+# -- over a broker's log ---------------------------------------------------------------------------
+
+
+def test_what_a_brokers_log_does_not_tell_is_said_to_be_unknown(page: Page, tmp_path: Path) -> None:
+    log = OldLog()
+    first_generation(log, member("ann"), member("bob"))
+    log.write(tmp_path / "server.log")
+    import_logs([tmp_path / "server.log"], tmp_path / "journal")
+    with running(tmp_path / "journal") as (_, _, url):
+        page.goto(f"{url}#/groups/g")
+        rows = page.locator("table.members tbody tr")
+        expect(rows.locator(".name")).to_have_text(["ann", "bob"])
+        expect(rows.locator("td:nth-child(2)")).to_have_text(["ann", "bob"])
+        expect(page.locator(".facts")).to_contain_text("Partitions—")
+        expect(page.locator(".map .empty")).to_have_text(
+            "The journal does not say who owned what at its end."
+        )
+        past = page.locator("section.past")
+        expect(past.locator(".past-moment .empty")).to_have_text("That is not known.")
+        rows = past.locator("table.past-members tbody tr")
+        expect(rows.locator("td:last-child")).to_have_text(["—", "—"])
 
 
 # -- over a daemon ---------------------------------------------------------------------------------

@@ -17,6 +17,8 @@ import { makeTable } from "./table.js";
 
 // A node writes its journal within a second.
 const JOURNAL_MS = 1500;
+// Where nothing happens, the past grows longer all the same.
+const PAST_MS = 60_000;
 
 function makeState(name) {
   return {
@@ -58,6 +60,8 @@ export function mountGroup(root, frame, name) {
     stops.push(watch(`${path}/watch`, { onEvent, onState }));
     stops.push(watchOwners(path, state, draw));
     stops.push(parts.offsets.poll(draw));
+    const growing = setInterval(() => document.hidden || past.refresh(), PAST_MS);
+    stops.push(() => clearInterval(growing));
   }
   stops.push(everySecond(draw, () => state.group !== null && isRebalancing(state.group.state)));
   return {
@@ -127,7 +131,8 @@ function takeGroupEvent(state, frame, kind, data, past) {
     frame.tell(null);
     announce(state, frame);
     past.begin();
-    if (before?.rebalances[0]?.ended_ms !== data.rebalances[0]?.ended_ms) {
+    const isElsewhere = before !== null && before.node !== data.node;
+    if (isElsewhere || before?.rebalances[0]?.ended_ms !== data.rebalances[0]?.ended_ms) {
       refreshSoon(past, before !== null, frame.clock.now() - data.rebalances[0]?.ended_ms);
     }
   }
@@ -261,6 +266,9 @@ function coordinatorOf({ node, shard }) {
 }
 
 function partitionsText(state, owned) {
+  if (owned === 0 && state.group.members.some((each) => each.owned === null)) {
+    return "—";
+  }
   const all = state.table.cells(state.group).length;
   return owned === all ? counted(all, "owned", "owned") : `${count(owned)} of ${count(all)} owned`;
 }

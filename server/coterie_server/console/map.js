@@ -73,7 +73,7 @@ export function mountMap(state, frame) {
       }
       mark(table.root, "hidden", cells.length === 0);
       mark(hint, "hidden", cells.length > 0);
-      setText(hint, whyEmpty(state.group));
+      setText(hint, whyEmpty(state.group, finder === null));
     },
   };
 }
@@ -88,12 +88,14 @@ function arranged(cells, order, world) {
   return [...cells].sort((a, b) => placeOf(a) - placeOf(b) || a.partition - b.partition);
 }
 
-function whyEmpty(group) {
+function whyEmpty(group, isJournal) {
   if (group.members.length === 0) {
     return "The group has no members, so no partition has an owner.";
   }
   if (group.members.every((each) => each.owned === null)) {
-    return "What these members share out is nothing that the coordinator can read.";
+    return isJournal
+      ? "The journal does not say who owned what at its end."
+      : "What these members share out is nothing that the coordinator can read.";
   }
   return "No partition is assigned.";
 }

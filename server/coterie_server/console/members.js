@@ -1,7 +1,7 @@
 // The members of a group, each with what it owns, copies and is to own.
 
 import { element, mark, reconcile, setText } from "./lib/dom.js";
-import { ago, count, counted, dateAndTime, duration, memberName, ranges, shortened, visible, wholeSeconds } from "./lib/format.js";
+import { ago, clientAt, count, counted, dateAndTime, duration, memberName, ranges, shortened, visible, wholeSeconds } from "./lib/format.js";
 import { colourKey } from "./lib/palette.js";
 
 const SHOWN_MAX = 200;
@@ -110,7 +110,7 @@ function updateRow(row, member, state, now) {
   mark(parts.name, "title", visible(memberName(member)));
   setText(parts.marks, marksOf(member, state.group).join(" · "));
   setText(parts.id, name === member.member ? "" : shortened(member.member, ID_MAX));
-  setText(parts.client, `${shortened(member.client_id)} at ${visible(member.host)}`);
+  setText(parts.client, clientAt(member));
   setText(parts.where, [member.address, labelsOf(member)].filter((each) => each).map(visible).join(" · "));
   const owned = countOf(member.owned);
   setText(parts.owns, owned === null ? "—" : counted(owned, "partition"));

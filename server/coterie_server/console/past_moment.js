@@ -1,7 +1,7 @@
 // What was the case at one moment: in words, as a map of partitions, and member by member.
 
 import { element, fill, mark, reconcile, setText } from "./lib/dom.js";
-import { ago, count, counted, dateAndTime, shortened, visible } from "./lib/format.js";
+import { ago, clientAt, count, counted, dateAndTime, shortened, visible } from "./lib/format.js";
 import { detailOf, keyOfLabel, nameOf, ownedText, rebalanceText, sentencesOf, spanText } from "./past_model.js";
 
 const NUMBERED = 96;
@@ -31,6 +31,7 @@ export function makeMomentView({ palette, onPick }) {
   const topics = element("div", { class: "topics" });
   const empty = element("p", { class: "empty" });
   const body = element("tbody");
+  const table = makeTable(body);
   const root = element(
     "div",
     { class: "past-moment" },
@@ -41,7 +42,7 @@ export function makeMomentView({ palette, onPick }) {
     legend,
     topics,
     empty,
-    makeTable(body),
+    table,
   );
   return {
     root,
@@ -56,7 +57,8 @@ export function makeMomentView({ palette, onPick }) {
         updateTopic(child, each, past, palette);
       });
       mark(empty, "hidden", moment.topics.length > 0);
-      setText(empty, moment.period === null ? "That is not known." : "No partition was assigned.");
+      setText(empty, moment.period?.complete ? "No partition was assigned." : "That is not known.");
+      mark(table, "hidden", moment.members.length === 0);
       reconcile(body, moment.members, (each) => each.label, makeRow, (row, each) => {
         updateRow(row, each, past, moment, palette);
       });
@@ -184,9 +186,10 @@ function updateRow(row, { label, member, owned, count: number }, past, moment, p
   mark(row.name, "title", visible(member?.member ?? label));
   setText(row.under, underName(name, member));
   const [client, since, owns] = row.shown;
-  setText(client, member?.client_id ? `${shortened(member.client_id)} at ${visible(member.host || "—")}` : "—");
+  setText(client, member?.client_id ? clientAt(member) : "—");
   setText(since, sinceText(member, moment.at));
-  const text = number === 0 ? "nothing" : `${count(number)}: ${ownedText({ owned })}`;
+  const none = moment.period?.complete ? "nothing" : "—";
+  const text = number === 0 ? none : `${count(number)}: ${ownedText({ owned })}`;
   setText(owns, shortened(text, 160));
   mark(owns, "title", text.length > 160 ? text : null);
 }

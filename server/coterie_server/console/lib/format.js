@@ -185,6 +185,11 @@ export function shortened(name, most = 48) {
   return `${characters.slice(0, most - 1 - end).join("")}…${characters.slice(-end).join("")}`;
 }
 
+/** A member's client, and its host if that is known. */
+export function clientAt({ client_id: client, host }) {
+  return host ? `${shortened(client)} at ${visible(host)}` : shortened(client);
+}
+
 /** What a member is called by itself: the instance id of a static one, the member id of another. */
 export function memberName(member) {
   return member.instance ?? member.member;
