@@ -276,6 +276,24 @@ def test_focus_stays_on_a_group_that_moves_up(page: Page, daemon: Daemon, member
     expect(rows.locator("a").first).to_be_focused()
 
 
+@pytest.mark.parametrize("name", [".", ".."])
+def test_browser_never_asks_about_another_group_than_is_meant(
+    page: Page, daemon: Daemon, members: Members, name: str
+) -> None:
+    members.start("watch")
+    members.start(name)
+    settled(daemon, "watch", 1, 12)
+    open_groups(page, daemon, "?order=name")
+    row = page.locator(f'tr[data-group="{name}"]')
+    expect(row.locator(".badge")).to_have_text("Stable")
+    expect(row.get_by_role("link")).to_have_count(0)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(f"{address(daemon)}/#/groups/{name}")
+    expect(page.get_by_role("alert")).to_contain_text("can't ask about a group of this name")
+    assert not [each for each in asked if "/v1/groups" in each]
+
+
 # -- trouble ---------------------------------------------------------------------------------------
 
 

@@ -111,6 +111,7 @@ function show() {
     return;
   }
   page?.destroy();
+  page = null;
   window.scrollTo(0, 0);
   const root = element("div", { class: "page" });
   main.replaceChildren(root);

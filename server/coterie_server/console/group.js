@@ -1,6 +1,6 @@
 // The page of one group: what it is, who owns what, and what is going on in it.
 
-import { getJson, groupPath, watch } from "./lib/api.js";
+import { ApiError, canBeAsked, getJson, groupPath, watch } from "./lib/api.js";
 import { element, fill, mark, setText } from "./lib/dom.js";
 import { compareByName, count, counted, duration, memberNames, visible, wholeSeconds } from "./lib/format.js";
 import { colourKey, makePalette } from "./lib/palette.js";
@@ -12,6 +12,7 @@ import { mountOffsets } from "./offsets.js";
 import { mountRebalances } from "./rebalances.js";
 import { mountPast } from "./past.js";
 import { mountProgress } from "./progress.js";
+import { UNASKABLE } from "./problems.js";
 import { isRebalancing, showState, stateBadge, stateName } from "./states.js";
 import { makeTable } from "./table.js";
 
@@ -54,7 +55,10 @@ export function mountGroup(root, frame, name) {
   const path = groupPath(name);
   const stops = [];
   draw();
-  if (frame.facts.mode === "journal") {
+  if (!canBeAsked(name)) {
+    state.isGone = true;
+    frame.tell(new ApiError(404, "unaskable", UNASKABLE));
+  } else if (frame.facts.mode === "journal") {
     loadOnce(state, frame, past, draw);
   } else {
     stops.push(watch(`${path}/watch`, { onEvent, onState }));

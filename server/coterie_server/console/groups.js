@@ -1,8 +1,9 @@
 // The list of groups: searched and ordered by the node, and kept up to date line by line.
 
-import { getJson, watch } from "./lib/api.js";
+import { canBeAsked, getJson, watch } from "./lib/api.js";
 import { element, mark, reconcile, setText } from "./lib/dom.js";
 import { count, counted, dateAndTime, visible } from "./lib/format.js";
+import { UNASKABLE } from "./problems.js";
 import { everySecond, onceAFrame } from "./clock.js";
 import { COST_NOTE, STATE_NAMES, costOf, shortState, showState, stateBadge, stateName, whenAndHowLong } from "./states.js";
 
@@ -159,7 +160,7 @@ function goBackTo(root, left) {
     requestAnimationFrame(() => {
       window.scrollTo(0, left.scroll);
       const row = [...root.querySelectorAll("tr[data-group]")].find((each) => each.dataset.group === left.group);
-      row?.querySelector("a").focus({ preventScroll: true });
+      row?.querySelector("a")?.focus({ preventScroll: true });
     });
   }
 }
@@ -293,7 +294,10 @@ function tableHead() {
 }
 
 function makeRow(row) {
-  const link = element("a", { href: `#/groups/${encodeURIComponent(row.group)}`, dir: "auto" }, visible(row.group));
+  const name = visible(row.group);
+  const link = canBeAsked(row.group)
+    ? element("a", { href: `#/groups/${encodeURIComponent(row.group)}`, dir: "auto" }, name)
+    : element("span", { dir: "auto", title: UNASKABLE }, name);
   const parts = {
     badge: stateBadge(),
     members: element("td", { class: "number", "data-name": "members" }),

@@ -2,11 +2,14 @@
 
 import { token } from "./lib/api.js";
 
+/** Of a group whose name can't stand in an address. */
+export const UNASKABLE = "A browser can't ask about a group of this name. The command can: coterie groups describe.";
+
 const AGAIN = "This page tries again by itself.";
 
 /** A sentence or two about an `ApiError`; of a journal, nothing is going to be otherwise. */
 export function inWords(problem, isLive) {
-  if (problem.status !== 0 && !isLive) {
+  if (problem.name === "unaskable" || (problem.status !== 0 && !isLive)) {
     return problem.message;
   }
   if (problem.status === 0) {

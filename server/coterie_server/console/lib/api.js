@@ -33,6 +33,14 @@ export function setToken(value) {
   }
 }
 
+/**
+ * Whether a browser can ask about a group of this name: it takes some for ways through folders, even
+ * when they are encoded, and then would ask about something else.
+ */
+export function canBeAsked(group) {
+  return !["", ".", ".."].includes(group);
+}
+
 /** The path of something about a group. */
 export function groupPath(group, rest = "") {
   return `/v1/groups/${encodeURIComponent(group)}${rest}`;
