@@ -153,13 +153,14 @@ function updateCell(button, cell, world, isNumbered) {
   const copies = world.copies.get(keyOf(cell.topic, cell.partition));
   const key = owner ? colourKey(owner) : null;
   const warming = copies?.warming[0] ?? copies?.targets[0];
-  const look = [cell.state, key, warming?.member, isNumbered, cell.token].join("\n");
+  const kind = copies?.warming.length ? "warming" : "target";
+  const look = [cell.state, key, warming?.member, kind, isNumbered, cell.token].join("\n");
   if (button.look === look) {
     return;
   }
   button.look = look;
   mark(button, "data-state", cell.state);
-  mark(button, "data-copies", warming !== undefined);
+  mark(button, "data-copies", warming === undefined ? null : kind);
   button.style.setProperty("--own", key === null ? "transparent" : world.palette.colour(key));
   button.style.setProperty("--ink", key === null ? "inherit" : world.palette.ink(key));
   button.style.setProperty("--next", warming ? world.palette.colour(colourKey(warming)) : "transparent");
@@ -281,7 +282,7 @@ function drawLegend(legend, world, state) {
 }
 
 function makeKind({ kind, text }) {
-  const sample = element("span", { class: "cell sample", "data-state": kind, "data-copies": kind === "warming" });
+  const sample = element("span", { class: "cell sample", "data-state": kind, "data-copies": kind === "warming" && "warming" });
   return element("li", {}, sample, text);
 }
 

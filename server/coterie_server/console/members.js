@@ -117,6 +117,7 @@ function updateRow(row, member, state, now) {
   setText(parts.ranges, rangesOf(member.owned, TOPIC_MAX));
   mark(parts.ranges, "title", rangesOf(member.owned));
   setText(parts.copies, copiesOf(member));
+  mark(parts.copies, "title", whichCopies(member));
   setText(parts.age, member.since_ms === null ? "longer" : duration(wholeSeconds(now - member.since_ms)));
   mark(parts.age, "title", member.since_ms === null ? "since before this node had the group" : dateAndTime(member.since_ms));
   setText(parts.seen, seenOf(member, state, now));
@@ -171,18 +172,22 @@ function rangesOf(partitions, most = Infinity) {
 }
 
 function copiesOf(member) {
-  const parts = [];
-  for (const [name, partitions] of [
-    ["warming", member.warming],
-    ["standby", member.standbys],
-    ["target", member.targets],
-  ]) {
-    const many = countOf(partitions);
-    if (many) {
-      parts.push(`${name} ${count(many)}`);
-    }
-  }
+  const parts = kindsOf(member).map(([name, partitions]) => `${name} ${count(countOf(partitions))}`);
   return parts.length === 0 ? "–" : parts.join(", ");
+}
+
+/** The same in full; null if there are none. */
+function whichCopies(member) {
+  return kindsOf(member).map(([name, partitions]) => `${name}: ${rangesOf(partitions)}`).join("\n") || null;
+}
+
+function kindsOf({ warming, standbys, targets }) {
+  const kinds = [
+    ["warming", warming],
+    ["standby", standbys],
+    ["target", targets],
+  ];
+  return kinds.filter(([, partitions]) => countOf(partitions));
 }
 
 function seenOf(member, state, now) {
