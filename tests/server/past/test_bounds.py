@@ -61,6 +61,15 @@ def test_an_answer_that_would_be_too_large_leaves_out_what_is_oldest(
     assert before["rebalances"]
 
 
+def test_lines_that_begin_as_a_member_joins_are_not_taken_for_all_that_ever_happened() -> None:
+    """A member that joins later says no generation, either."""
+    lines = rebalances(5)
+    assert answered(lines, "g")["limit"] == "complete"
+    later = [line for line in lines if line.ts >= 30_000]
+    assert answered([Line(29_000, "1", 1, joined("m")), *later], "g")["limit"] == "asked"
+    assert answered(later, "g")["limit"] == "asked"
+
+
 def test_so_many_rows_are_held_and_no_more() -> None:
     rows = Latest(0, 1_000, rows_max=10)
     for number in range(100):
