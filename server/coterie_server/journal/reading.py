@@ -70,6 +70,7 @@ class AcknowledgedState:
     #: When each offset was committed last.
     commits: dict[_Place, int] = field(default_factory=dict)
     _next_seq: int | None = None
+    _date_ms: int = 0
 
     def find_loss(
         self,
@@ -102,6 +103,11 @@ class AcknowledgedState:
         if seq != self._next_seq:
             self.commits.clear()  # one of the missing lines may tell of a deletion
         self._next_seq = seq + 1 if isinstance(seq, int) else None
+        if values["ts"] < self._date_ms:
+            # The system's clock was set back while the node was down: later commits have earlier
+            # dates, and the journal of a process that was killed may not tell of them.
+            self.commits = {place: min(ts, values["ts"]) for place, ts in self.commits.items()}
+        self._date_ms = values["ts"]
         group = str(values.get("group", ""))
         generation = values.get("generation")
         if isinstance(generation, int) and generation >= 0 and group:
