@@ -34,6 +34,8 @@ test("sentences have names for ids, also of members that are not known", () => {
   assert.equal(withNames(`${id("0001")}: left`, names), "w …0001: left");
   assert.equal(withNames(`${id("0009")}: left`, names), "w …0009: left");
   assert.equal(withNames("s-1 ($&): left", names), "$&: left");
+  assert.equal(withNames(`${id("0009")} (w): left`, names), "w: left");
+  assert.equal(withNames(`${id("0009")} (why): left`, names), "w …0009 (why): left");
 });
 
 test("members keep their colours, and a page that is open for days does not know ever more of them", () => {

@@ -244,8 +244,8 @@ function tailed(name, id, length = TAIL) {
   return `${name} …${id.slice(-length)}`;
 }
 
-// How ids of members end that a coordinator has made.
-const RANDOM = /-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})/g;
+// How ids of members end that a coordinator has made, with the instance id that may be told beside.
+const RANDOM = /-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?: \(([^)]*)\))?/g;
 
 /** A sentence with what members are called in place of their ids; others keep the end of theirs. */
 export function withNames(sentence, names) {
@@ -255,5 +255,8 @@ export function withNames(sentence, names) {
       said = said.replaceAll(`${id} (${name})`, () => name).replaceAll(id, () => name);
     }
   }
-  return said.replaceAll(RANDOM, (_, random) => ` …${random.slice(-TAIL)}`);
+  return said.replaceAll(RANDOM, (_, random, instance, at) => {
+    const isStatic = instance !== undefined && said.slice(0, at).endsWith(instance);
+    return isStatic ? "" : ` …${random.slice(-TAIL)}${instance === undefined ? "" : ` (${instance})`}`;
+  });
 }
