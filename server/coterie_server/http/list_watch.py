@@ -84,6 +84,9 @@ class ListWatch:
         return frozenset(each.node_id for each in self._view.others())
 
     def _touch(self, group_id: str) -> None:
+        if self._groups.find(group_id) is None:
+            # It may come again as it was, and new watchers may have seen the list without it.
+            self._told.pop(group_id, None)
         self._touched[group_id] = None
         self._wake.set()
 

@@ -101,6 +101,19 @@ async def test_what_has_not_changed_is_not_told_again(
         assert (await stream.next()).data["group"] == "b"
 
 
+async def test_group_that_was_gone_for_a_moment_is_told_again(
+    browser: Browser, world: WatchedWorld, node: Node
+) -> None:
+    """A watcher may have asked for its list in that moment."""
+    async with watching(browser, "/v1/watch") as stream:
+        fill(world, node, "a")
+        assert (await stream.next()).data["group"] == "a"
+        await browser.delete("/v1/groups/a")
+        node.listeners.tell("a")
+        fill(world, node, "a", "b")
+        assert (await stream.next()).data["group"] == "a"
+
+
 async def test_many_changes_of_a_group_are_one_line(
     browser: Browser, world: WatchedWorld, node: Node
 ) -> None:
@@ -230,6 +243,7 @@ async def test_a_burst_of_changes_is_told_in_pieces(
     watch = list_watch.ListWatch(view, KnownGroups(find, world.history, view.date_ms))
     for number in range(10_000):
         node.listeners.tell(f"{number}")
+    lines = made = 0
     await until_told(watch.changes, 1)
     async with asyncio.timeout(10):
         while made < 10_000:  # noqa: ASYNC110  # nothing tells of it
