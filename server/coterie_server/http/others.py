@@ -40,6 +40,8 @@ SHARDS: Final = "Coterie-Shards"
 
 #: How long another node may take to answer.
 _PATIENCE: Final = aiohttp.ClientTimeout(total=5.0)
+#: The same for what a node itself takes its time for, such as the past of a group.
+_LONG_PATIENCE: Final = aiohttp.ClientTimeout(total=30.0, connect=5.0)
 #: How long it may leave a list unfinished.
 _PATIENCE_WITH_LISTS: Final = aiohttp.ClientTimeout(total=None, connect=5.0, sock_read=5.0)
 #: How long it may tell a watcher nothing, not even that it is there.
@@ -95,10 +97,13 @@ class OtherNodes:
         for each in sessions.values():
             await each.close()
 
-    async def ask(self, node: NodeNote, request: web.Request, asker: int) -> Answer:
+    async def ask(
+        self, node: NodeNote, request: web.Request, asker: int, *, takes_long: bool = False
+    ) -> Answer:
         """Have a node answer a request."""
+        patience = _LONG_PATIENCE if takes_long else _PATIENCE
         try:
-            async with self._opened(node, request, asker, _PATIENCE) as response:
+            async with self._opened(node, request, asker, patience) as response:
                 body = await response.read()
                 headers = response.headers
                 kind = headers.get("Content-Type", "")

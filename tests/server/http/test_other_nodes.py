@@ -9,12 +9,12 @@ from typing import Any, cast
 
 import pytest
 import pytest_asyncio
-from aiohttp import ClientPayloadError, web
+from aiohttp import ClientPayloadError, ClientTimeout, web
 from aiohttp.test_utils import TestClient, TestServer
 
 from coterie_server.address import Address
 from coterie_server.backfill import Backfill
-from coterie_server.http import NodeView, OtherNodes, create_app, group_lists, list_watch
+from coterie_server.http import NodeView, OtherNodes, create_app, group_lists, list_watch, others
 from coterie_server.http.groups import page_of_groups
 from coterie_server.serving import NodeNote
 from coterie_server.storage import Fence, Lease, NodeEntry, Survey
@@ -32,6 +32,8 @@ class Other:
         self.answers: dict[str, tuple[int, Any]] = {}
         #: What it says which shards its lists are of.
         self.shards = "5"
+        #: How long it takes for an answer.
+        self.delay_s = 0.0
         self.server = TestServer(self._app())
 
     def _app(self) -> web.Application:
@@ -44,6 +46,7 @@ class Other:
             (request.method, request.raw_path, request.headers.get("Coterie-Asked-By"))
         )
         self.last_event_ids.append(request.headers.get("Last-Event-ID"))
+        await asyncio.sleep(self.delay_s)
         status, body = self.answers.get(request.path, (200, {"from": "the other"}))
         headers = {"Coterie-Shards": self.shards}
         if isinstance(body, bytes):
@@ -87,11 +90,11 @@ async def pages_of(
     node: Node, world: WatchedWorld, siblings: tuple[int, ...] = ()
 ) -> TestClient[Any, Any]:
     """A browser that looks at its pages."""
-    others = OtherNodes(siblings)
-    app = create_app(view_of(node), Backfill(world.history, None, 0), world.metrics, None, others)
+    asked = OtherNodes(siblings)
+    app = create_app(view_of(node), Backfill(world.history, None, 0), world.metrics, None, asked)
 
     async def close(_app: web.Application) -> None:
-        await others.close()
+        await asked.close()
 
     app.on_cleanup.append(close)
     client: TestClient[Any, Any] = TestClient(TestServer(app))
@@ -138,6 +141,15 @@ async def test_group_is_asked_of_its_node(browser: Browser, other: Other) -> Non
     found: Mapping[str, Any] = await read(await browser.get("/v1/groups/a%2Fb"))
     assert found == {"from": "the other"}
     assert other.asked == [("GET", "/v1/groups/a%2Fb", "1")]
+
+
+async def test_past_of_a_group_may_take_its_node_long(
+    browser: Browser, other: Other, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(others, "_PATIENCE", ClientTimeout(total=0.05))
+    other.delay_s = 0.2
+    assert (await browser.get("/v1/groups/x")).status == 503
+    assert (await browser.get("/v1/groups/x/past")).status == 200
 
 
 async def test_what_the_other_refuses_is_refused(browser: Browser, other: Other) -> None:
@@ -261,12 +273,12 @@ async def test_watch_of_all_groups_ends_when_a_node_comes(
     browser: Browser, node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(list_watch, "_LOOK_S", 0.01)
-    known, others = node.cluster.others, list[NodeNote]()
-    monkeypatch.setattr(NodeView, "others", lambda _: others)
+    known, there = node.cluster.others, list[NodeNote]()
+    monkeypatch.setattr(NodeView, "others", lambda _: there)
     async with browser.get("/v1/watch") as answer:
         stream = Stream(answer)
         assert (await stream.next()).kind == "begin"
-        others[:] = known
+        there[:] = known
         event = await stream.next()
     assert event.kind == "end"
     assert event.data["message"].startswith("A node has come")
