@@ -136,14 +136,14 @@ def has_uneven_absent(target: Mapping[str, Partitions], members: Mapping[str, Me
 
     No rebalance begins by itself when it is.
     """
+    absent = [each for each in members.values() if each.is_away and each.warm is not None]
+    if not absent:
+        return False
     counts = {name: sum(len(e.partitions) for e in given) for name, given in target.items()}
     return any(
-        abs(counts[absent] - counts[name]) > 1 and not set(members[name].topics).isdisjoint(topics)
-        for absent, topics in [
-            (each.member_id, each.topics)
-            for each in members.values()
-            if each.is_away and each.warm is not None
-        ]
+        abs(counts[each.member_id] - counts[name]) > 1
+        and not set(members[name].topics).isdisjoint(each.topics)
+        for each in absent
         for name in members
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
@@ -70,11 +70,15 @@ class Copies:
                     best[pair] = lag
         return best
 
+    def told(self) -> Iterator[tuple[int, _Lags]]:
+        """What each member reports, with its process."""
+        return zip(self.process_of, self._told, strict=True)
+
     @cached_property
     def lags(self) -> dict[Pair, dict[int, int]]:
         """The lag of each process that has a copy, by partition."""
         found: dict[Pair, dict[int, int]] = {}
-        for process, told in zip(self.process_of, self._told, strict=True):
+        for process, told in self.told():
             for pair, lag in told.items():
                 of_pair = found.get(pair)
                 if of_pair is None:
@@ -82,6 +86,10 @@ class Copies:
                 elif lag < of_pair.get(process, NO_COPY):
                     of_pair[process] = lag
         return found
+
+    def of_member(self, member: int) -> _Lags:
+        """The lags of the copies that a member's process has."""
+        return self.of_process[self.process_of[member]]
 
     def lag(self, pair: Pair, process: int) -> int:
         """The lag of a process's copy; `UNKNOWN_LAG` and `NO_COPY` are greater than all others."""
@@ -99,7 +107,8 @@ def keeps_copies(member: MemberInfo) -> bool:
 
 def _ranked(lags: _Lags) -> _Lags:
     """The lags as ranks; mostly they are.  What has stalled has none."""
-    if all(lag == RUNNING or 0 <= lag <= _LAG_MAX for lag in set(lags.values())):
+    distinct = set(lags.values()) - {RUNNING}
+    if not distinct or (min(distinct) >= 0 and max(distinct) <= _LAG_MAX):
         return lags
     return {pair: _rank(lag) for pair, lag in lags.items() if lag != STALLED}
 

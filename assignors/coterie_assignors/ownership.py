@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final
 
@@ -29,6 +28,8 @@ def resolve_claims(claims: Sequence[Claim]) -> Owners:
     by_generation: dict[int, list[int]] = {}
     for index, claim in enumerate(claims):
         by_generation.setdefault(claim.generation, []).append(index)
+    if len(by_generation) == 1:
+        return _of_one_generation(claims, range(len(claims)))
     for _, indexes in sorted(by_generation.items()):
         for topic, partitions in _of_one_generation(claims, indexes).items():
             owners.setdefault(topic, {}).update(partitions)
@@ -36,10 +37,14 @@ def resolve_claims(claims: Sequence[Claim]) -> Owners:
 
 
 def _of_one_generation(claims: Sequence[Claim], indexes: Sequence[int]) -> Owners:
-    owners: Owners = defaultdict(dict)
+    owners: Owners = {}
     for index in indexes:
         for entry in claims[index].owned:
-            of_topic = owners[entry.topic]
+            of_topic = owners.setdefault(entry.topic, {})
+            # For many partitions, that is much faster than one at a time.
+            if len(entry.partitions) > 1 and of_topic.keys().isdisjoint(entry.partitions):
+                of_topic.update(dict.fromkeys(entry.partitions, index))
+                continue
             for partition in entry.partitions:
                 if of_topic.setdefault(partition, index) != index:
                     of_topic[partition] = CONTESTED

@@ -431,30 +431,26 @@ def copies_unused(*_: Any) -> list[Any]:
 
 
 @_bug(refiner, "_urgency", _CONVERGENCE, "tests/assignors/test_warm_rules.py")
-def budget_swings(urgency: Any, group: Any) -> Any:
+def budget_swings(urgency: Any, group: Any, standbys: Any) -> Any:
     """Copies that were not begun come before those that are under way."""
-    key = urgency(group)
-    return lambda move: (-key(move)[0], move.pair)
+    key = urgency(group, standbys)
+    return lambda task: (-key(task)[0], task)
 
 
 @_bug(refiner, "_moves", _SCENARIOS)
 def standbys_warmed_up_twice(_: Any, group: Any, active: Any, _standbys: Any) -> list[Any]:
     """A member with a standby gets a warm-up of the same partition."""
-    return [
-        warm_group.Move(pair, wanted)
-        for pair, wanted in group.target.items()
-        if active[pair] != wanted
-    ]
+    return [task for task, wanted in enumerate(group.target) if active[task] != wanted]
 
 
-@_bug(warm_standbys.Standbys, "may_have", _PLACES, _CONVERGENCE)
-def standbys_with_the_owner(_: Any, standbys: Any, pair: Any, process: int) -> bool:
+@_bug(warm_standbys.Standbys, "able", _PLACES, _CONVERGENCE)
+def standbys_with_the_owner(_: Any, standbys: Any, task: int) -> list[int]:
     """A process that works on a partition also keeps a standby of it."""
-    return process not in standbys.of[pair]
+    return list(standbys.group.lags[task])
 
 
 @_bug(warm_standbys.Standbys, "crowding", _PLACES)
-def zones_ignored(_: Any, standbys: Any, _pair: Any) -> list[int]:
+def zones_ignored(_: Any, standbys: Any, _task: Any) -> list[int]:
     """Copies of one partition are put into one zone."""
     return [0] * len(standbys.places.common)
 

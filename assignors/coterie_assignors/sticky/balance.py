@@ -21,7 +21,7 @@ from coterie_assignors.sticky.quotas import set_quotas
 from coterie_assignors.sticky.racks import RackGroup, set_rack_quotas
 from coterie_protocol.consumer import TopicPartitions
 
-__all__ = ["balanced", "by_member"]
+__all__ = ["balanced", "by_member", "grouped"]
 
 
 def balanced(
@@ -116,8 +116,15 @@ def by_member(
     order: Sequence[MemberInfo], pools: Sequence[Pool], cluster: Cluster
 ) -> dict[str, Partitions]:
     """Each member's partitions, as the pools have them."""
+    return grouped(order, sorted(_owners_by_topic(pools, cluster)))
+
+
+def grouped(
+    order: Sequence[MemberInfo], by_topic: Iterable[tuple[str, Sequence[int]]]
+) -> dict[str, Partitions]:
+    """Each member's partitions, from the member of each partition; the topics are sorted."""
     given: list[list[TopicPartitions]] = [[] for _ in order]
-    for topic, owners in sorted(_owners_by_topic(pools, cluster)):
+    for topic, owners in by_topic:
         by_owner = tuple(sorted(range(len(owners)), key=owners.__getitem__))
         end = 0
         for owner, count in sorted(Counter(owners).items()):

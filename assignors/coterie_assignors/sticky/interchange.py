@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import cached_property
 from typing import Final, TypeAlias
 
 from coterie_assignors.base import (
@@ -56,25 +57,24 @@ def prefer_copies(
         return dict(assignment)
     order = in_kafka_order(members.values()) if copies is None else copies.order
     plan = _Plan(order, assignment, claims)
+    if len(plan.takers) <= 1 and plan.givers <= {UNOWNED}:
+        return dict(assignment)  # One member gets all that is free.
+    copies = Copies(order) if copies is None else copies
+    if not copies.stalled and not any(map(copies.of_member, plan.takers)):
+        return dict(assignment)
     changes: dict[Pair, int] = {}
-    if plan.moving:
-        kinds = _Kinds(order, cluster, by_topic=by_topic)
-        for kind, moving in kinds.grouped(plan.moving).items():
-            gives = Counter(plan.owner.get(pair, UNOWNED) for pair in moving)
-            takes = Counter(plan.taker[pair] for pair in moving)
-            if len(takes) == 1 and gives.keys() == {UNOWNED}:
-                continue  # One member gets all that is free.
-            alike = [
-                pair
-                for pair in kinds.alike(plan.taker, kind)
-                if plan.owner.get(pair, UNOWNED) in gives
-            ]
-            copies = Copies(order) if copies is None else copies
-            changes |= _exchanged(moving, alike, plan, gives, takes, copies)
+    kinds = _Kinds(order, cluster, by_topic=by_topic)
+    for kind, moving in kinds.grouped(plan.moving()).items():
+        gives = Counter(map(plan.owner, moving))
+        takes = Counter(map(plan.taker, moving))
+        if len(takes) == 1 and gives.keys() == {UNOWNED}:
+            continue
+        alike = [pair for pair in kinds.alike(plan.taker_of, kind) if plan.owner(pair) in gives]
+        changes |= _exchanged(moving, alike, plan, gives, takes, copies)
     if not changes:
         return dict(assignment)
     pairs: list[list[Pair]] = [[] for _ in order]
-    for pair, index in (plan.taker | changes).items():
+    for pair, index in (plan.taker_of | changes).items():
         pairs[index].append(pair)
     return {member.member_id: group_by_topic(pairs[n]) for n, member in enumerate(order)}
 
@@ -88,22 +88,51 @@ class _Plan:
         assignment: Mapping[str, Partitions],
         claims: Mapping[str, Claim],
     ) -> None:
-        self.taker: dict[Pair, int] = {
-            (entry.topic, number): index
-            for index, member in enumerate(order)
-            for entry in assignment[member.member_id]
-            for number in entry.partitions
-        }
+        self._takers: dict[str, dict[int, int]] = {}
+        for index, member in enumerate(order):
+            for entry in assignment[member.member_id]:
+                of_topic = self._takers.setdefault(entry.topic, {})
+                of_topic.update(dict.fromkeys(entry.partitions, index))
+        self._owners = resolve_claims([claims.get(member.member_id, NO_CLAIM) for member in order])
         topics = [frozenset(member.topics) for member in order]
-        claimed = resolve_claims([claims.get(member.member_id, NO_CLAIM) for member in order])
-        self.owner: dict[Pair, int] = {
+        for topic, of_topic in self._owners.items():
+            indexes = set(of_topic.values())
+            able = {index for index in indexes if index >= 0 and topic in topics[index]}
+            if able != indexes:
+                self._owners[topic] = {n: each for n, each in of_topic.items() if each in able}
+        #: Who gives partitions up, `UNOWNED` among them, and who gets them.
+        self.givers: set[int] = set()
+        self.takers: set[int] = set()
+        self._moving: dict[str, list[int]] = {}
+        for topic, takers in self._takers.items():
+            owners = self._owners.get(topic, {})
+            moving = [number for number, index in takers.items() if owners.get(number) != index]
+            self._moving[topic] = moving
+            self.givers.update([owners.get(number, UNOWNED) for number in moving])
+            self.takers.update([takers[number] for number in moving])
+
+    def moving(self) -> list[Pair]:
+        """The partitions that change hands."""
+        return sorted(
+            (topic, number) for topic, numbers in self._moving.items() for number in numbers
+        )
+
+    def owner(self, pair: Pair) -> int:
+        """The member that has a partition now, or `UNOWNED`."""
+        return self._owners.get(pair[0], {}).get(pair[1], UNOWNED)
+
+    def taker(self, pair: Pair) -> int:
+        """The member that is to have a partition."""
+        return self._takers[pair[0]][pair[1]]
+
+    @cached_property
+    def taker_of(self) -> dict[Pair, int]:
+        """The member that is to have each partition."""
+        return {
             (topic, number): index
-            for topic, of_topic in claimed.items()
+            for topic, of_topic in self._takers.items()
             for number, index in of_topic.items()
-            if index >= 0 and topic in topics[index]
         }
-        owner = self.owner
-        self.moving = sorted(pair for pair, index in self.taker.items() if owner.get(pair) != index)
 
 
 class _Kinds:
@@ -145,11 +174,11 @@ def _exchanged(
     copies: Copies,
 ) -> dict[Pair, int]:
     """The new takers of partitions that move, or moved before."""
-    taker, owner = plan.taker, plan.owner
+    taker, owner = plan.taker_of, plan.owner
     changes: dict[Pair, int] = {}
     candidates = [*_copied(frozenset(alike), takes, copies), *_untried(alike, taker, takes, copies)]
     for _, pair, member in sorted(candidates):
-        giver = owner.get(pair, UNOWNED)
+        giver = owner(pair)
         if pair not in changes and takes[member] and gives[giver] and giver != member:
             changes[pair] = member
             takes[member] -= 1
@@ -159,7 +188,7 @@ def _exchanged(
     rest = [pair for pair in moving if pair not in changes]
     # What still has a place where it was to go stays meant for it; the others take what is left.
     for pair in sorted(rest, key=lambda each: not takes[taker[each]]):
-        giver = owner.get(pair, UNOWNED)
+        giver = owner(pair)
         if not gives[giver]:
             changes[pair] = giver
             continue
@@ -176,7 +205,7 @@ def _copied(
     """The copies that takers have, with their lag."""
     for member in takes:
         refused = flatten(copies.order[member].refused)
-        for pair, lag in copies.of_process[copies.process_of[member]].items():
+        for pair, lag in copies.of_member(member).items():
             if pair in alike and pair not in refused:
                 yield lag, pair, member
 

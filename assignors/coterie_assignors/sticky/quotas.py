@@ -12,7 +12,7 @@ from typing import Final
 
 from coterie_assignors.sticky.pools import Pool, loads_of
 
-__all__ = ["set_quotas"]
+__all__ = ["set_quotas", "water_level"]
 
 _UNSEEN: Final = -1
 _START: Final = -2
@@ -76,7 +76,7 @@ def _fill(pool: Pool, loads: list[int]) -> None:
         loads[member] - quota + pinned
         for member, quota, pinned in zip(pool.members, pool.quota, pool.pinned, strict=True)
     ]
-    level, remainder = _water_level(sorted(base), pool.size - sum(pool.pinned))
+    level, remainder = water_level(sorted(base), pool.size - sum(pool.pinned))
     filled = [pinned + max(0, level - low) for pinned, low in zip(pool.pinned, base, strict=True)]
     for place in _by_priority(pool, base, filled, level)[:remainder]:
         filled[place] += 1
@@ -85,7 +85,7 @@ def _fill(pool: Pool, loads: list[int]) -> None:
     pool.quota = filled
 
 
-def _water_level(base: Sequence[int], amount: int) -> tuple[int, int]:
+def water_level(base: Sequence[int], amount: int) -> tuple[int, int]:
     """The level after filling in this amount, and the remainder.
 
     `base` is sorted; the remainder is less than the number of places under water.

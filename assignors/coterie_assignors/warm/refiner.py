@@ -17,17 +17,16 @@ target.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from coterie_assignors.base import Claim, MemberInfo, Partitions
-from coterie_assignors.copies import Pair
+from coterie_assignors.copies import NO_COPY, Pair
 from coterie_assignors.state import WarmSettings
 from coterie_assignors.warm.actives import place_actives
 from coterie_assignors.warm.group import Group, Move, group_of
 from coterie_assignors.warm.standby_moves import move_standbys
 from coterie_assignors.warm.standbys import Standbys, place_standbys
-from coterie_protocol.consumer import group_by_topic
 
 __all__ = ["Refined", "refine"]
 
@@ -63,28 +62,27 @@ def refine(
     active = place_actives(group)
     standbys = place_standbys(group, active)
     moves = _moves(group, active, standbys)
-    warmups = heapq.nsmallest(settings.max_warmup_replicas, moves, key=_urgency(group))
+    urgent = heapq.nsmallest(settings.max_warmup_replicas, moves, key=_urgency(group, standbys))
+    warmups = [Move(task, group.target[task]) for task in urgent]
     left = settings.max_warmup_replicas - len(warmups)
     # One more than there is room for tells whether there is more to do.
     better = move_standbys(standbys, left + 1) if settings.num_standbys else []
     warmups += better[:left]
-    names = [member.member_id for member in group.copies.order]
-    moving = {
-        pair: names[to]
-        for pair, to in group.target.items()
-        if active[pair] != to and not group.is_away(to)
-    }
+    moving = [task for task in _elsewhere(group, active) if not group.is_away(group.target[task])]
     return Refined(
-        active=_active(group, active, names, target),
-        standbys=_by_member(names, _standbys_of_members(group, standbys)),
-        warmups=_by_member(names, ((move.member, move.pair) for move in warmups)),
-        targets=moving,
+        active=_active(group, active, target),
+        standbys=_named(group, _standbys_of_members(group, active, standbys)),
+        warmups=_by_member(group, ((move.member, move.task) for move in warmups)),
+        targets={
+            group.tasks.pair(task): group.copies.order[group.target[task]].member_id
+            for task in moving
+        },
         is_final=not moving and not better and not _is_waiting(group, active, standbys),
-        needs_rejoin=any(group.is_ready(pair, group.target[pair]) for pair in moving),
+        needs_rejoin=any(group.is_ready(task, group.target[task]) for task in moving),
     )
 
 
-def _is_waiting(group: Group, active: Mapping[Pair, int], standbys: Standbys) -> bool:
+def _is_waiting(group: Group, active: Sequence[int], standbys: Standbys) -> bool:
     """Whether the absence of members may have another answer later.
 
     No rebalance begins by itself when one is back and could keep standbys, nor when a standby of
@@ -93,84 +91,96 @@ def _is_waiting(group: Group, active: Mapping[Pair, int], standbys: Standbys) ->
     if not group.settings.num_standbys:
         return False
     return any(each.is_away and each.warm is not None for each in group.copies.order) or any(
-        group.is_away(member) and standbys.of[pair] for pair, member in active.items()
+        group.is_away(member) and standbys.of[task] for task, member in enumerate(active)
     )
 
 
-def _moves(group: Group, active: Mapping[Pair, int], standbys: Standbys) -> list[Move]:
-    """The copies that are missing where partitions are meant to be; a standby serves as well."""
-    process_of = group.copies.process_of
+def _elsewhere(group: Group, active: Sequence[int]) -> list[int]:
+    """The partitions that are not where they are meant to be."""
+    if active == group.target:
+        return []
     return [
-        Move(pair, wanted)
-        for pair, wanted in group.target.items()
-        if active[pair] != wanted
-        and not group.is_away(wanted)
-        and not group.is_ready(pair, wanted)
-        and process_of[wanted] not in standbys.of[pair]
+        task
+        for task, (now, wanted) in enumerate(zip(active, group.target, strict=True))
+        if now != wanted
     ]
 
 
-def _urgency(group: Group) -> Callable[[Move], tuple[bool, int, Pair]]:
+def _moves(group: Group, active: Sequence[int], standbys: Standbys) -> list[int]:
+    """The partitions that lack a copy where they are meant to be; a standby serves as well."""
+    return [
+        task
+        for task in _elsewhere(group, active)
+        if not group.is_away(group.target[task])
+        and not group.is_ready(task, group.target[task])
+        and standbys.wanted[task] not in standbys.of[task]
+    ]
+
+
+def _urgency(group: Group, standbys: Standbys) -> Callable[[int], tuple[bool, int, int]]:
     """Sorts copies: those that are under way come first, or none of them would ever be finished.
 
     Those that do not get on come last, or no others would ever begin.
     """
-    copies = group.copies
+    stalled = {(group.tasks.task(pair), process) for pair, process in group.copies.stalled}
 
-    def key(move: Move) -> tuple[bool, int, Pair]:
-        process = copies.process_of[move.member]
-        return (move.pair, process) in copies.stalled, copies.lag(move.pair, process), move.pair
+    def key(task: int) -> tuple[bool, int, int]:
+        process = standbys.wanted[task]
+        return (task, process) in stalled, group.lags[task].get(process, NO_COPY), task
 
     return key
 
 
-def _standbys_of_members(group: Group, standbys: Standbys) -> Iterator[tuple[int, Pair]]:
+def _standbys_of_members(
+    group: Group, active: Sequence[int], standbys: Standbys
+) -> dict[int, list[int]]:
     """Which member of each process keeps a standby: one that has the copy, else the least busy."""
     copies = group.copies
-    for pair, wanted in group.target.items():
+    found: dict[int, list[int]] = {}
+    for task in _elsewhere(group, active):
         # It could have the partition, and has to wait: it keeps the copy that makes it ready.
-        process = copies.process_of[wanted]
+        wanted, process = group.target[task], standbys.wanted[task]
         if (
-            standbys.active[pair] != process
+            standbys.active[task] != process
             and copies.order[wanted].warm is not None
-            and process not in standbys.of[pair]
-            and group.is_ready(pair, wanted)
+            and process not in standbys.of[task]
+            and group.is_ready(task, wanted)
         ):
-            yield wanted, pair
-    reporters = _reporters(group)
-    by_load = {
-        process: [(0, member) for member in members]
-        for process, members in enumerate(copies.members_of)
-        if len(members) > 1
-    }
-    for pair, processes in standbys.of.items():
-        for process in processes:
-            if process not in by_load:
-                yield copies.members_of[process][0], pair
+            found.setdefault(wanted, []).append(task)
+    for process, tasks in standbys.by_process().items():
+        members = copies.members_of[process]
+        if len(members) == 1:
+            found.setdefault(members[0], []).extend(tasks)
+            continue
+        reporters, by_load = _reporters(group, process), [(0, member) for member in members]
+        for task in tasks:
+            member = reporters.get(task)
+            if member is None:
+                member = _least_busy(group, task, by_load)
+            found.setdefault(member, []).append(task)
+    return found
+
+
+def _reporters(group: Group, process: int) -> dict[int, int]:
+    """The member of a process that reports each copy, and may keep it."""
+    copies, tasks = group.copies, group.tasks
+    found: dict[int, int] = {}
+    for member in copies.members_of[process]:
+        report = copies.order[member].warm
+        for pair in report.lags if report else ():
+            task = tasks.task(pair)
+            if task is None or not group.may_keep(task, member):
                 continue
-            member = reporters.get((process, pair))
-            yield _least_busy(group, pair, by_load[process]) if member is None else member, pair
+            other = found.setdefault(task, member)
+            if other != member and group.own_lag(task, member) < group.own_lag(task, other):
+                found[task] = member
+    return found
 
 
-def _reporters(group: Group) -> dict[tuple[int, Pair], int]:
-    """The members that report copies, of processes with several members."""
-    copies = group.copies
-    found: dict[tuple[int, Pair], int] = {}
-    for process, members in enumerate(copies.members_of):
-        for member in members if len(members) > 1 else ():
-            report = copies.order[member].warm
-            for pair in report.lags if report else ():
-                other = found.setdefault((process, pair), member)
-                is_better = copies.own_lag(pair, member) < copies.own_lag(pair, other)
-                if group.may_keep(pair, member) and (is_better or not group.may_keep(pair, other)):
-                    found[process, pair] = member
-    return {key: member for key, member in found.items() if group.may_keep(key[1], member)}
-
-
-def _least_busy(group: Group, pair: Pair, heap: list[tuple[int, int]]) -> int:
+def _least_busy(group: Group, task: int, heap: list[tuple[int, int]]) -> int:
     """The member of a process with the fewest standbys, of those that may have this one."""
     passed: list[tuple[int, int]] = []
-    while not group.may_keep(pair, heap[0][1]):
+    while not group.may_keep(task, heap[0][1]):
         passed.append(heapq.heappop(heap))
     count, member = heap[0]
     heapq.heapreplace(heap, (count + 1, member))
@@ -180,20 +190,25 @@ def _least_busy(group: Group, pair: Pair, heap: list[tuple[int, int]]) -> int:
 
 
 def _active(
-    group: Group,
-    active: Mapping[Pair, int],
-    names: Sequence[str],
-    target: Mapping[str, Partitions],
+    group: Group, active: Sequence[int], target: Mapping[str, Partitions]
 ) -> dict[str, Partitions]:
     if active == group.target:
         return dict(target)
     nothing: dict[str, Partitions] = dict.fromkeys(target, ())
-    return nothing | _by_member(names, ((member, pair) for pair, member in active.items()))
+    return nothing | _by_member(group, zip(active, range(len(active)), strict=True))
 
 
-def _by_member(names: Sequence[str], had: Iterable[tuple[int, Pair]]) -> dict[str, Partitions]:
+def _by_member(group: Group, had: Iterable[tuple[int, int]]) -> dict[str, Partitions]:
     """Group by member id; members that have nothing are left out."""
-    pairs: dict[int, list[Pair]] = {}
-    for member, pair in had:
-        pairs.setdefault(member, []).append(pair)
-    return {names[member]: group_by_topic(theirs) for member, theirs in sorted(pairs.items())}
+    found: dict[int, list[int]] = {}
+    for member, task in had:
+        if member in found:
+            found[member].append(task)
+        else:
+            found[member] = [task]
+    return _named(group, found)
+
+
+def _named(group: Group, found: Mapping[int, Iterable[int]]) -> dict[str, Partitions]:
+    order, tasks = group.copies.order, group.tasks
+    return {order[each].member_id: tasks.grouped(theirs) for each, theirs in sorted(found.items())}

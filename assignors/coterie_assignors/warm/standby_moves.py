@@ -11,14 +11,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from coterie_assignors.copies import NO_COPY, Pair
+from coterie_assignors.copies import NO_COPY
 from coterie_assignors.warm.group import Move
 from coterie_assignors.warm.standbys import Standbys
 
 __all__ = ["move_standbys"]
 
 #: A copy's lag, its partition, and the process that has it.
-_Copy = tuple[int, Pair, int]
+_Copy = tuple[int, int, int]
 
 
 def move_standbys(standbys: Standbys, most: int) -> list[Move]:
@@ -27,6 +27,8 @@ def move_standbys(standbys: Standbys, most: int) -> list[Move]:
     These are at most so many; copies that are under way come first, those least far behind before
     others.
     """
+    if not any(standbys.of):
+        return []
     search = _Search(standbys)
     ready, under_way = search.copies()
     search.to_caught_up(ready)
@@ -38,20 +40,20 @@ def move_standbys(standbys: Standbys, most: int) -> list[Move]:
         move = search.made(better)
         if move is not None:
             moves.append(move)
-    return [_move(standbys, pair, process) for pair, process in moves]
+    return [_move(standbys, task, process) for task, process in moves]
 
 
-def _move(standbys: Standbys, pair: Pair, process: int) -> Move:
+def _move(standbys: Standbys, task: int, process: int) -> Move:
     group = standbys.group
-    members = [m for m in group.copies.members_of[process] if group.may_keep(pair, m)]
-    return Move(pair, min(members, key=lambda m: (group.copies.own_lag(pair, m), m)))
+    members = [m for m in group.copies.members_of[process] if group.may_keep(task, m)]
+    return Move(task, min(members, key=lambda m: (group.own_lag(task, m), m)))
 
 
 @dataclass(frozen=True, slots=True)
 class _Better:
     """A standby that would be better with another process."""
 
-    pair: Pair
+    task: int
     giver: int
     taker: int
 
@@ -63,13 +65,13 @@ class _Search:
         self._standbys = standbys
         self._loads = standbys.loads
         #: The partitions of which a standby is to move.
-        self._moving: set[Pair] = set()
+        self._moving: set[int] = set()
         #: The processes that may have a topic's standbys, by place.
         self._by_place: dict[str, list[list[int]]] = {}
         #: The partitions whose standbys may be less crowded elsewhere, the first ones last.
-        self._unchecked = [] if standbys.places.is_one else list(reversed(standbys.of))
+        self._unchecked = [] if standbys.places.is_one else list(reversed(range(len(standbys.of))))
         #: The standbys that each process could hand over to processes in each place.
-        self._movable: dict[tuple[int, int], list[Pair]] = {}
+        self._movable: dict[tuple[int, int], list[int]] = {}
 
     def copies(self) -> tuple[list[_Copy], list[_Copy]]:
         """The copies, those that are caught up and the others, best ones first.
@@ -77,15 +79,17 @@ class _Search:
         Partitions are left out of which all copies are standbys or active already.
         """
         group = self._standbys.group
-        known, active = group.copies.lags, self._standbys.active
         copies: list[_Copy] = []
-        for pair, theirs in self._standbys.of.items():
-            lags = known.get(pair)
-            if not theirs or not lags:
+        for task, (theirs, now) in enumerate(
+            zip(self._standbys.of, self._standbys.active, strict=True)
+        ):
+            if not theirs:
                 continue
-            now = active[pair]
-            if any(process != now and process not in theirs for process in lags):
-                copies += [(lag, pair, process) for process, lag in lags.items()]
+            lags = group.lags[task]
+            for process in lags:
+                if process != now and process not in theirs:
+                    copies += [(lag, task, each) for each, lag in lags.items()]
+                    break
         copies.sort()
         first = bisect_right(
             copies, group.settings.acceptable_recovery_lag, key=lambda each: each[0]
@@ -99,44 +103,44 @@ class _Search:
         # even, so there is a last one.
         while has_moved:
             has_moved = False
-            for _, pair, process in ready:
-                has_moved |= self._moved_at_once(pair, process)
+            for _, task, process in ready:
+                has_moved |= self._moved_at_once(task, process)
 
-    def to_copies_under_way(self, under_way: Sequence[_Copy], most: int) -> list[tuple[Pair, int]]:
+    def to_copies_under_way(self, under_way: Sequence[_Copy], most: int) -> list[tuple[int, int]]:
         """Find moves to better places with copies that are not caught up."""
-        moves: list[tuple[Pair, int]] = []
-        for _, pair, process in under_way:
+        moves: list[tuple[int, int]] = []
+        for _, task, process in under_way:
             if len(moves) == most:
                 break
-            worse = self._worse_than(pair, process)
+            worse = self._worse_than(task, process)
             if worse is not None:
-                moves.append(self._plan(_Better(pair, worse, process)))
+                moves.append(self._plan(_Better(task, worse, process)))
         return moves
 
-    def made(self, better: _Better) -> tuple[Pair, int] | None:
+    def made(self, better: _Better) -> tuple[int, int] | None:
         """Move a standby without a copy at once; return what else is to be copied first."""
-        if self._lag(better.pair, better.giver) < NO_COPY:
+        if self._lag(better.task, better.giver) < NO_COPY:
             return self._plan(better)
         # A move changes how crowded the places of all its copies are.
-        changed = {better.taker, *self._standbys.of[better.pair]}
+        changed = {better.taker, *self._standbys.of[better.task]}
         self._movable = {
             key: found for key, found in self._movable.items() if key[0] not in changed
         }
-        self._unchecked.append(better.pair)
-        self._by_process[better.giver].remove(better.pair)
-        self._by_process.setdefault(better.taker, []).append(better.pair)
-        self._standbys.remove(better.pair, better.giver)
-        self._standbys.add(better.pair, better.taker)
+        self._unchecked.append(better.task)
+        self._by_process[better.giver].remove(better.task)
+        self._by_process.setdefault(better.taker, []).append(better.task)
+        self._standbys.remove(better.task, better.giver)
+        self._standbys.add(better.task, better.taker)
         return None
 
-    def _moved_at_once(self, pair: Pair, taker: int) -> bool:
-        if taker in self._standbys.of[pair]:
+    def _moved_at_once(self, task: int, taker: int) -> bool:
+        if taker in self._standbys.of[task]:
             return False
-        worse = self._worse_than(pair, taker)
+        worse = self._worse_than(task, taker)
         if worse is None:
             return False
-        self._standbys.remove(pair, worse)
-        self._standbys.add(pair, taker)
+        self._standbys.remove(task, worse)
+        self._standbys.add(task, taker)
         return True
 
     def less_crowded(self) -> _Better | None:
@@ -145,28 +149,28 @@ class _Search:
         if standbys.places.is_one:
             return None
         while self._unchecked:
-            pair = self._unchecked[-1]
+            task = self._unchecked[-1]
             moves = [
                 (-gain, self._loads[taker], giver, taker)
-                for giver, gain, takers in self._less_crowded(pair)
+                for giver, gain, takers in self._less_crowded(task)
                 for taker in takers
-                if self._may_take(pair, taker)
+                if self._may_take(task, taker)
             ]
             if moves:
                 _, _, giver, taker = min(moves)
-                return _Better(pair, giver, taker)
+                return _Better(task, giver, taker)
             self._unchecked.pop()
         return None
 
-    def _less_crowded(self, pair: Pair) -> Iterator[tuple[int, int, list[int]]]:
+    def _less_crowded(self, task: int) -> Iterator[tuple[int, int, list[int]]]:
         """The standbys that could be in better places, and the processes there."""
         standbys = self._standbys
-        by_place = self._keepers_by_place(pair[0])
+        by_place = self._keepers_by_place(standbys.group.tasks.topics[task])
         # Standbys in one place are all alike; so are the processes in another one.
-        givers = {standbys.places.of[each]: each for each in self._givers(pair)}
+        givers = {standbys.places.of[each]: each for each in self._givers(task)}
         for giver in givers.values():
             for takers in by_place:
-                gain = standbys.gain(pair, giver, takers[0])
+                gain = standbys.gain(task, giver, takers[0])
                 if gain > 0:
                     yield giver, gain, takers
 
@@ -177,61 +181,67 @@ class _Search:
             for giver in reversed(by_load):
                 if self._loads[giver] < self._loads[taker] + 2:
                     break
-                able = [
-                    (-self._lag(pair, giver), pair)
-                    for pair in self._common(giver, taker)
-                    if self._worse_than(pair, taker) == giver
-                ]
-                if able:
-                    return _Better(min(able)[-1], giver, taker)
+                task = self._best_to_move(giver, taker)
+                if task is not None:
+                    return _Better(task, giver, taker)
         return None
 
-    def _lag(self, pair: Pair, process: int) -> int:
-        return self._standbys.group.copies.lag(pair, process)
+    def _best_to_move(self, giver: int, taker: int) -> int | None:
+        """The standby that is farthest behind, of those that would be better with the taker."""
+        best: tuple[int, int] | None = None
+        for task in self._common(giver, taker):
+            key = -self._lag(task, giver), task
+            # Looking closer takes longer than comparing.
+            if (best is None or key < best) and self._worse_than(task, taker) == giver:
+                best = key
+        return None if best is None else best[1]
 
-    def _plan(self, better: _Better) -> tuple[Pair, int]:
+    def _lag(self, task: int, process: int) -> int:
+        return self._standbys.group.lags[task].get(process, NO_COPY)
+
+    def _plan(self, better: _Better) -> tuple[int, int]:
         """Count a move as done, which needs a copy first."""
-        self._moving.add(better.pair)
+        self._moving.add(better.task)
         self._loads[better.giver] -= 1
         self._loads[better.taker] += 1
-        return better.pair, better.taker
+        return better.task, better.taker
 
-    def _worse_than(self, pair: Pair, taker: int) -> int | None:
+    def _worse_than(self, task: int, taker: int) -> int | None:
         """The process whose standby would be better with another one, if there is one."""
-        if not self._may_take(pair, taker):
+        if not self._may_take(task, taker):
             return None
         if not self._standbys.places.is_one:
-            return self._most_crowded(pair, taker)
+            return self._most_crowded(task, taker)
         loads = self._loads
         most, giver = max(
-            ((loads[giver], giver) for giver in self._givers(pair)), default=(0, taker)
+            ((loads[giver], giver) for giver in self._givers(task)), default=(0, taker)
         )
         return giver if most >= loads[taker] + 2 else None
 
-    def _most_crowded(self, pair: Pair, taker: int) -> int | None:
+    def _most_crowded(self, task: int, taker: int) -> int | None:
         gains = [
             (
-                self._standbys.gain(pair, giver, taker),
+                self._standbys.gain(task, giver, taker),
                 self._loads[giver] - self._loads[taker],
                 giver,
             )
-            for giver in self._givers(pair)
+            for giver in self._givers(task)
         ]
         less_crowded, less_loaded, giver = max(gains, default=(0, 0, taker))
         is_better = less_crowded > 0 or (less_crowded == 0 and less_loaded >= 2)
         return giver if is_better else None
 
-    def _givers(self, pair: Pair) -> Iterator[int]:
+    def _givers(self, task: int) -> Iterator[int]:
         """The processes whose standby may move; where the partition itself is to be, it stays."""
-        wanted = self._standbys.wanted(pair)
-        return (each for each in self._standbys.of[pair] if each != wanted)
+        wanted = self._standbys.wanted[task]
+        return (each for each in self._standbys.of[task] if each != wanted)
 
-    def _may_take(self, pair: Pair, taker: int) -> bool:
+    def _may_take(self, task: int, taker: int) -> bool:
         """What a partition itself is to move to gets a copy for that."""
         return (
-            pair not in self._moving
-            and taker != self._standbys.wanted(pair)
-            and self._standbys.may_have(pair, taker)
+            task not in self._moving
+            and taker != self._standbys.wanted[task]
+            and self._standbys.may_have(task, taker)
         )
 
     def _keepers_by_place(self, topic: str) -> list[list[int]]:
@@ -246,27 +256,23 @@ class _Search:
     @cached_property
     def _keepers(self) -> frozenset[int]:
         """The processes that may have any standbys."""
-        topics = {pair[0] for pair in self._standbys.of}
+        topics = self._standbys.group.tasks.of_topic
         return frozenset[int]().union(*map(self._standbys.keepers, topics))
 
     @cached_property
-    def _by_process(self) -> dict[int, list[Pair]]:
+    def _by_process(self) -> dict[int, list[int]]:
         """The standbys of each process."""
-        found: dict[int, list[Pair]] = {}
-        for pair, theirs in self._standbys.of.items():
-            for process in theirs:
-                found.setdefault(process, []).append(pair)
-        return found
+        return self._standbys.by_process()
 
-    def _common(self, giver: int, taker: int) -> Iterator[Pair]:
+    def _common(self, giver: int, taker: int) -> Iterator[int]:
         """A process's standbys of topics of another one, where they would be no more crowded."""
-        place = self._standbys.places.of[taker]
+        place, topics = self._standbys.places.of[taker], self._standbys.group.tasks.topics
         if (giver, place) not in self._movable:
             self._movable[giver, place] = [
-                pair
-                for pair in self._by_process.get(giver, ())
-                if self._standbys.gain(pair, giver, taker) >= 0
+                task
+                for task in self._by_process.get(giver, ())
+                if self._standbys.gain(task, giver, taker) >= 0
             ]
-        for pair in self._movable[giver, place]:
-            if self._standbys.is_keeper(pair[0], taker):
-                yield pair
+        for task in self._movable[giver, place]:
+            if self._standbys.is_keeper(topics[task], taker):
+                yield task

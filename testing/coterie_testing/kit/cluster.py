@@ -16,6 +16,7 @@ from coterie_server.config.settings import Settings
 from coterie_testing.kit.faults import Faults
 from coterie_testing.sim.coordinator import ADDRESS, SimulatedCoordinator
 from coterie_testing.virtual import Disk, Network, Process, Scheduler
+from coterie_testing.virtual.scheduler import ExternalCall
 
 __all__ = ["Cluster", "Program"]
 
@@ -111,6 +112,7 @@ class Cluster:
             Disk(self.scheduler),
             gate=self.faults.gate,
         )
+        self._restart: ExternalCall | None = None
         self._coordinator.start()
         self.run_until(lambda: self._coordinator.is_up)
 
@@ -118,6 +120,11 @@ class Cluster:
     def bootstrap(self) -> str:
         """Where clients connect; hand it to `Group` or `Admin`."""
         return str(ADDRESS)
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the coordinator serves."""
+        return self._coordinator.is_up
 
     @property
     def now_s(self) -> float:
@@ -160,17 +167,27 @@ class Cluster:
     # -- the coordinator -----------------------------------------------------------------------
 
     def kill_coordinator(self) -> None:
-        """`kill -9` the coordinator; its disk stays."""
+        """`kill -9` the coordinator; its disk stays, and a restart that is due is called off."""
+        self._call_off_restart()
         self._coordinator.kill()
 
     def start_coordinator(self) -> None:
-        """Start the coordinator again, with what it has stored."""
+        """Start the coordinator again, with what it has stored, and instead of a later restart."""
+        self._call_off_restart()
+        process = self._coordinator.process
+        if process is not None and not process.is_dead:
+            raise RuntimeError("the coordinator runs already: kill it first")
         self._coordinator.start()
 
     def restart_coordinator(self, after_s: float = 1.0) -> None:
-        """Kill the coordinator now, and start it again after a while."""
+        """Kill the coordinator now, and start it again after a while; the last restart counts."""
         self.kill_coordinator()
-        self.scheduler.after(after_s, self.start_coordinator)
+        self._restart = self.scheduler.after(after_s, self.start_coordinator)
+
+    def _call_off_restart(self) -> None:
+        if self._restart is not None:
+            self._restart.cancel()
+            self._restart = None
 
     def pause_coordinator(self, seconds: float) -> None:
         """Stop the coordinator's machine for a while."""

@@ -105,6 +105,41 @@ def test_restart_of_the_coordinator_keeps_the_generation(cluster: Cluster, shop:
     assert sum(isinstance(event, RebalanceStarted) for event in cluster.events) == 1
 
 
+def served(cluster: Cluster) -> list[bool]:
+    """Whether the coordinator answers, for each of the next 20 seconds."""
+    answers = []
+    for _ in range(20):
+        cluster.run(seconds=1)
+        answers.append(cluster.is_up)
+    return answers
+
+
+def test_second_restart_replaces_the_first(cluster: Cluster) -> None:
+    cluster.restart_coordinator(after_s=5)
+    cluster.run(seconds=2)
+    cluster.restart_coordinator(after_s=9.5)
+    assert served(cluster) == [False] * 9 + [True] * 11
+
+
+def test_killed_coordinator_is_not_started_by_an_earlier_restart(cluster: Cluster) -> None:
+    cluster.restart_coordinator(after_s=5)
+    cluster.kill_coordinator()
+    assert not any(served(cluster))
+    cluster.start_coordinator()
+    assert all(served(cluster))
+
+
+def test_coordinator_that_was_started_by_hand_is_not_started_twice(cluster: Cluster) -> None:
+    cluster.restart_coordinator(after_s=5)
+    cluster.start_coordinator()
+    assert all(served(cluster))
+
+
+def test_running_coordinator_can_not_be_started(cluster: Cluster) -> None:
+    with pytest.raises(RuntimeError, match="the coordinator runs already: kill it first"):
+        cluster.start_coordinator()
+
+
 def test_paused_worker_loses_its_work(cluster: Cluster, shop: Shop) -> None:
     a, _ = (cluster.start(name, shop.worker(name)) for name in "ab")
     cluster.run_until(lambda: shop.has("a", "b"))
