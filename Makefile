@@ -46,8 +46,10 @@ TOOLS := $(VENV)/.has-tools
 RUN := $(VENV)/.has-run
 DEV := $(VENV)/.has-dev
 FUZZ := $(VENV)/.has-fuzz
+# In an environment of its own, as it wants other versions.
+OBJECT_STORE := $(VENV)/object-store
 
-.PHONY: help venv run test test-all lint format bench interop pipeline kill9 failover soak sim sim-mutants model fuzz compose-test docs pictures lock clean
+.PHONY: help venv run test test-all lint format bench interop pipeline object-store kill9 failover soak sim sim-mutants model fuzz compose-test docs pictures lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -88,6 +90,9 @@ interop: $(DEV) ## Run the tests that need Java and a real Kafka
 
 pipeline: $(DEV) ## Run the tests of the pipeline that take Spark minutes: a cluster, kill -9, its benchmarks
 	$(BIN)/python -m pytest -ra -m spark_slow -o faulthandler_timeout=600 tests/pipeline tests/bench $(ARGS)
+
+object-store: $(DEV) $(OBJECT_STORE)/.made ## Run the test of the pipeline with an object store on a cluster (needs Maven, which gets 700 MB)
+	$(BIN)/python -m pytest -ra -m spark_slow -o faulthandler_timeout=600 tests/pipeline/test_object_store.py $(ARGS)
 
 kill9: $(DEV) ## Kill the daemon KILL9_ROUNDS times under load and see that nothing is lost
 	KILL9_ROUNDS=$(KILL9_ROUNDS) $(BIN)/python -m pytest -ra -m slow tests/live/test_kill9.py $(ARGS)
@@ -131,6 +136,7 @@ lock: $(TOOLS) ## Pin the requirements again (UPGRADE=--upgrade takes the newest
 	$(COMPILE) pyproject.toml --all-extras --group dev -o requirements/dev.txt
 	$(COMPILE) pyproject.toml --extra server --extra postgres --extra oauth --group build-backend -c requirements/dev.txt -o requirements/run.txt
 	$(COMPILE) --group fuzz -c requirements/dev.txt -o requirements/fuzz.txt
+	$(COMPILE) --group object-store -o requirements/object-store.txt
 
 clean: ## Remove everything that make made (.venv, build, caches); data stays
 	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
@@ -161,4 +167,9 @@ $(DEV): $(TOOLS) requirements/dev.txt requirements/run.txt pyproject.toml
 
 $(FUZZ): $(DEV) requirements/fuzz.txt
 	$(UV) pip install --python $(BIN)/python --require-hashes -r requirements/fuzz.txt
+	@touch $@
+
+$(OBJECT_STORE)/.made: $(TOOLS) requirements/object-store.txt
+	$(UV) venv --clear --python $(BIN)/python $(OBJECT_STORE)
+	$(UV) pip install --python $(OBJECT_STORE)/bin/python --require-hashes -r requirements/object-store.txt
 	@touch $@

@@ -174,7 +174,7 @@ def _bronze(spark: SparkSession, lines: Sequence[Line], scale: _Scale) -> DataFr
         for number in range(scale.groups)
         for text in _texts(lines, f"group-{number:02}")
     ]
-    return parse(spark.createDataFrame(raw, "segment STRING, value STRING"))
+    return parse(spark.createDataFrame(raw, "segment STRING, value STRING")).together()
 
 
 def _seconds(what: Callable[[], object]) -> float:

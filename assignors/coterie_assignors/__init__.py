@@ -8,7 +8,7 @@ The group elects a leader, and the leader's client calls `lead` with an assignor
 (subscription, owned partitions, rack, user data).  `lead`
 
 1. calls `Assignor.assign`, which returns the partitions of each member, regardless of who owns
-   them now;
+   them now; unless partitions are still on their way to where it last said (`plan`);
 2. checks that answer: every member is in it, no partition twice, none without a subscription;
 3. reassigns partitions that their member refused because it could not work on them;
 4. carries out what administrators have ordered: drains, pins, freezes (`operations`);
@@ -34,6 +34,7 @@ Where to read on
   own.
 - `weights`: the settings by which the sticky assignors balance loads instead of numbers.
 - `operations`: what administrators have ordered, around any assignor.
+- `plan`: what a leader keeps to until it is done, so that a group comes to rest.
 - `presence`: balances without the members that are away, for assignors that call it.
 - `outlook`: what a leader knows of the members some time after it has decided.
 - `ownership`: resolves contradicting claims; used by `leader` and `sticky`.
@@ -53,6 +54,7 @@ from coterie_assignors.base import (
 )
 from coterie_assignors.leader import Adjustment, InvalidAssignmentError, adjust, lead
 from coterie_assignors.operations import Operations
+from coterie_assignors.plan import Plan
 from coterie_assignors.presence import among_present
 from coterie_assignors.range import RangeAssignor
 from coterie_assignors.roundrobin import RoundRobinAssignor
@@ -76,6 +78,7 @@ __all__ = [
     "MemberInfo",
     "Operations",
     "Partitions",
+    "Plan",
     "RangeAssignor",
     "RebalanceProtocol",
     "RoundRobinAssignor",

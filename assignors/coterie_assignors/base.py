@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import ClassVar, Final
@@ -149,6 +149,15 @@ class Assignor(ABC):
         join), `generation` the one in which they were assigned.
         """
         return None
+
+    def told(self, member: MemberInfo) -> Hashable:
+        """Return the part of a member's user data that makes a difference to the answer.
+
+        While partitions are on their way to where `assign` wants them, it is asked again only if
+        the members or partitions have changed, or this.  What changes with each rebalance, such as
+        the generation or what a member owns, should be left out.
+        """
+        return member.user_data
 
     def on_assignment(  # noqa: B027  # most have nothing to remember
         self, assignment: Partitions, generation: int, user_data: bytes | None = None

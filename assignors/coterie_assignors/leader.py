@@ -30,6 +30,7 @@ from coterie_assignors.base import (
 )
 from coterie_assignors.operations import Ask, Operations, carry_out
 from coterie_assignors.ownership import CONTESTED, Owners, resolve_claims
+from coterie_assignors.plan import Plan, planned
 from coterie_assignors.state import WarmSettings
 from coterie_protocol.consumer import TopicPartitions, flatten, group_by_topic
 
@@ -63,6 +64,8 @@ class Adjustment:
     targets: dict[_Pair, str] = field(default_factory=dict)
     #: Whether this is what is right in the end.  If not, the leader has to look again later.
     is_final: bool = True
+    #: What the assignor wants, if partitions are still on their way there: for the next rebalance.
+    plan: Plan | None = None
 
 
 def lead(
@@ -71,11 +74,13 @@ def lead(
     members: Mapping[str, MemberInfo],
     settings: WarmSettings | None = None,
     operations: Operations | None = None,
+    plan: Plan | None = None,
 ) -> Adjustment:
     """Have the assignor decide, check its answer, and adjust it.
 
     With settings, and if any member reports state, partitions move only to members that are ready
-    for them.  `operations` is what administrators have ordered.
+    for them.  `operations` is what administrators have ordered.  `plan` is that of the answer for
+    the generation before, if that is known; without it, partitions may change course on their way.
 
     Raises `InvalidAssignmentError` if the answer assigns a partition twice or to a member that does
     not subscribe to its topic, or if it leaves a member out.
@@ -83,15 +88,16 @@ def lead(
     claims = {name: assignor.claim(member) for name, member in members.items()}
     if settings is None or all(member.warm is None for member in members.values()):
         ask = partial(assignor.assign, cluster)
-        target = _target(assignor, ask, members, claims, cluster, operations)
-        return _effective(assignor, members, claims, target)
+        target, kept = _target(assignor, ask, members, claims, cluster, None, operations, plan)
+        effective = _effective(assignor, members, claims, target)
+        return replace(effective, plan=kept if effective.withheld else None)
     from coterie_assignors.warm.refiner import refine
 
     members = _with_drains(without_reports(members), operations)
     if operations is None or not operations.is_frozen:
         members = without_replaced(members, settings.acceptable_recovery_lag)
     ask_warm = partial(assignor.assign_warm, cluster, settings=settings)
-    target = _target(assignor, ask_warm, members, claims, cluster, operations)
+    target, kept = _target(assignor, ask_warm, members, claims, cluster, settings, operations, plan)
     refined = refine(target, members, claims, settings)
     if operations is not None and operations.is_frozen:
         refined = _frozen(refined, target)
@@ -103,6 +109,7 @@ def lead(
         warmups=refined.warmups,
         targets=refined.targets,
         is_final=refined.is_final and not has_uneven_absent(target, members),
+        plan=kept if effective.withheld or refined.targets else None,
     )
 
 
@@ -138,15 +145,24 @@ def _target(
     members: Mapping[str, MemberInfo],
     claims: Mapping[str, Claim],
     cluster: Cluster,
+    settings: WarmSettings | None,
     operations: Operations | None,
-) -> Mapping[str, Partitions]:
-    """What is right in the end, or for the next step of a drain."""
+    former: Plan | None,
+) -> tuple[Mapping[str, Partitions], Plan | None]:
+    """What is right in the end, or for the next step of a drain; and what the assignor wants."""
 
-    def wanted(some: Mapping[str, MemberInfo]) -> Mapping[str, Partitions]:
+    def ask_anew(some: Mapping[str, MemberInfo]) -> Mapping[str, Partitions]:
         return _wanted(ask(some), some, {name: claims[name] for name in some}, cluster)
 
+    plan: Plan | None = None
+
+    def wanted(some: Mapping[str, MemberInfo]) -> Mapping[str, Partitions]:
+        nonlocal plan
+        plan = planned(former, assignor, cluster, some, settings, ask_anew)
+        return plan.shares
+
     if operations is None:
-        return _wanted(ask(members), members, claims, cluster)
+        return wanted(members), plan
     target = carry_out(
         operations,
         wanted,
@@ -156,7 +172,7 @@ def _target(
         in_steps=RebalanceProtocol.COOPERATIVE in assignor.protocols,
     )
     _check(target, members)
-    return target
+    return target, plan
 
 
 def _wanted(

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from bench.support import echo
 from tests.interop.kafka_broker import KafkaBroker
@@ -22,6 +22,7 @@ __all__ = [
     "EchoServer",
     "KafkaServer",
     "Server",
+    "Serving",
     "WorkersServer",
     "more_files",
 ]
@@ -49,6 +50,24 @@ class Server(Protocol):
     @property
     def pid(self) -> int:
         """The process id."""
+
+    def start(self) -> None:
+        """Start the server and wait until it serves."""
+
+    def stop(self) -> None:
+        """Stop the server in good order."""
+
+
+class Serving(Protocol):
+    """A server of one process or several behind one port."""
+
+    @property
+    def port(self) -> int:
+        """The port on loopback."""
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes that serve."""
 
     def start(self) -> None:
         """Start the server and wait until it serves."""
@@ -131,14 +150,15 @@ class CoterieServer:
 class WorkersServer:
     """The daemon as `CoterieServer` has it, with several workers."""
 
-    def __init__(self, folder: Path, workers: int) -> None:
-        # If it is set in the environment, every start compiles all modules again.
-        compiled = {"PYTHONDONTWRITEBYTECODE": ""}
-        settings = _NO_DELAY | _ANY_SESSION
+    def __init__(self, folder: Path, workers: int, arguments: Sequence[str] = ()) -> None:
+        how: dict[str, Any] = {
+            "settings": _NO_DELAY | _ANY_SESSION,
+            # If it is set in the environment, every start compiles all modules again.
+            "environ": {"PYTHONDONTWRITEBYTECODE": ""},
+            "arguments": arguments,
+        }
         self._daemon = (
-            Daemon(folder, settings=settings, environ=compiled)
-            if workers == 1
-            else WorkersDaemon(folder, workers, settings=settings, environ=compiled)
+            Daemon(folder, **how) if workers == 1 else WorkersDaemon(folder, workers, **how)
         )
 
     @property
@@ -181,6 +201,11 @@ class KafkaServer(KafkaBroker):
         """The process id."""
         assert self._process is not None
         return self._process.pid
+
+    @property
+    def pids(self) -> list[int]:
+        """The process that serves."""
+        return [self.pid]
 
     def start(self) -> None:
         """Start the server and wait until clients can use it."""

@@ -61,8 +61,9 @@ def running_spark(
 
     `inputs` are all that is to be read, if that is known.
     """
+    from coterie_pipeline.failures import FAILURES, why_not_written
     from coterie_pipeline.java import NoJavaError
-    from coterie_pipeline.session import is_little, spark_session
+    from coterie_pipeline.session import BRIEF_BYTES, holds_at_most, spark_session
     from coterie_protocol.extras import needs_extra
 
     with needs_extra("pipeline", "coterie_pipeline"):
@@ -75,7 +76,7 @@ def running_spark(
             engine.master,
             settings,
             memory=engine.memory,
-            is_brief=inputs is not None and is_little(inputs),
+            is_brief=inputs is not None and holds_at_most(inputs, BRIEF_BYTES),
         )
     except NoJavaError as error:
         fail(str(error), MISUSED)
@@ -84,6 +85,16 @@ def running_spark(
         fail(f"Spark can't start on {engine.master!r}: {str(error).splitlines()[0]}", FAILED)
     try:
         yield session
+    except FAILURES as error:
+        reason = why_not_written(error)
+        if reason is None:
+            raise
+        fail(
+            f"{reason}, where the tables go or where Spark keeps its temporary files "
+            "(spark.local.dir). The former tables are whole: make room, and start the command "
+            "again.",
+            FAILED,
+        )
     finally:
         session.stop()
 

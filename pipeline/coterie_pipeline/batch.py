@@ -12,26 +12,27 @@ from urllib.parse import unquote
 from coterie_protocol.extras import needs_extra
 
 with needs_extra("pipeline", "coterie_pipeline"):
-    from py4j.protocol import Py4JJavaError
-    from pyspark.errors import PySparkException
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql import functions as F
 
+from coterie_pipeline.failures import FAILURES
 from coterie_pipeline.files import list_files, shown
-from coterie_pipeline.session import LITTLE_BYTES, is_local, quick_session
-from coterie_pipeline.steps import parse
+from coterie_pipeline.session import LITTLE_BYTES, is_local, is_quick, quick_session
 from coterie_pipeline.steps.commits import ENDS
-from coterie_pipeline.steps.parsing import DAMAGED, REST_DAMAGED, UNREAD
-from coterie_pipeline.warehouse import Moment, Warehouse
+from coterie_pipeline.steps.parsing import (
+    DAMAGED,
+    REST_DAMAGED,
+    UNREAD,
+    Parsed,
+    parse,
+    parse_in_turn,
+)
+from coterie_pipeline.warehouse import Moment, Warehouse, piece_of_run
 
 __all__ = ["NoJournalsError", "Reading", "RunResult", "read_ends", "read_new", "run"]
 
 #: The names of a node's files, plain and compressed.
 _SEGMENT: Final = re.compile(r"journal-.*\.jsonl(?P<packed>\.gz|\.zst)?")
-
-
-#: What a job that can't read a file fails with.
-_FAILURES: Final = (PySparkException, Py4JJavaError)
 
 
 class NoJournalsError(Exception):
@@ -98,7 +99,7 @@ def read_new(
     if fresh:
         on_stage(f"reading {len(fresh)} files")
         runs = state.get("runs", 0) + 1
-        piece = f"run-{runs:06}"
+        piece = piece_of_run(runs)
         is_little = is_local(spark) and sum(found[path][0] for path in fresh) < LITTLE_BYTES
         damaged = _add(warehouse, piece, quick_session(spark) if is_little else spark, fresh)
         # A file that has grown is read as a whole, so what was read of it before no longer counts.
@@ -146,9 +147,13 @@ def _add(
     has_packed = any(_is_packed(path) for path in segments)
     try:
         with _without_traces(spark) if has_packed else contextlib.nullcontext():
-            warehouse.add(piece, parse(_lines(spark, segments)))
+            raw = _lines(spark, segments)
+            if is_quick(spark):
+                warehouse.add_parsed(piece, parse(raw))
+            else:
+                warehouse.add_in_turn(piece, parse_in_turn(raw))
             return ()
-    except _FAILURES:
+    except FAILURES:
         with _without_traces(spark):
             damaged = {path: why for path in segments if (why := _damage(spark, path)) is not None}
         if not damaged:
@@ -157,8 +162,10 @@ def _add(
     lines = _lines(spark, list(damaged), ignoreCorruptFiles="true")
     if whole:
         lines = lines.unionByName(_lines(spark, whole))
-    bronze = parse(lines).unionByName(_damaged(spark, damaged), allowMissingColumns=True)
-    warehouse.add(piece, bronze)
+    parsed = parse(lines)
+    rest = _damaged(spark, damaged)
+    others = parsed.others.unionByName(rest, allowMissingColumns=True)
+    warehouse.add_parsed(piece, Parsed(parsed.commits, others))
     return tuple(map(shown, damaged))
 
 
@@ -168,7 +175,7 @@ def _damage(spark: SparkSession, segment: str) -> str | None:
         return None
     try:
         _lines(spark, [segment]).agg(F.count("value")).collect()
-    except _FAILURES:
+    except FAILURES:
         return REST_DAMAGED
     return None
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -76,6 +78,11 @@ class Files:
         self._configuration = spark._jsc.hadoopConfiguration()  # noqa: SLF001
         self._root = directory.rstrip("/")
 
+    @property
+    def can_rename(self) -> bool:
+        """Whether a folder gets another name in one step, and without being copied."""
+        return self._path("").toUri().getScheme() not in _OBJECT_STORES
+
     def path(self, name: str) -> str:
         """The full path of a name."""
         return f"{self._root}/{name}"
@@ -102,7 +109,7 @@ class Files:
     def write_json(self, name: str, value: object) -> None:
         """Replace a file in one step: a reader finds the old one or the new one."""
         data = bytearray(json.dumps(value, indent=1, sort_keys=True).encode())
-        if self._path(name).toUri().getScheme() in _OBJECT_STORES:
+        if not self.can_rename:
             # There is no renaming, and an object appears as a whole when it is closed.
             self._write(self._path(name), data)
             return
@@ -128,6 +135,32 @@ class Files:
         ).getEnumConstants()[1]
         options[0] = overwrite
         context.rename(fresh, path, options)
+
+    def size(self, folder: str) -> int:
+        """How many bytes there are in a folder and beneath it."""
+        system, path = self._system(folder), self._path(folder)
+        return int(system.getContentSummary(path).getLength()) if system.exists(path) else 0
+
+    def replace(self, name: str, place: str) -> None:
+        """Put a folder in the place of another one, if there is one."""
+        self.delete(place)
+        if self._system(name).exists(self._path(name)):
+            self._system(name).rename(self._path(name), self._path(place))
+
+    def link(self, name: str, place: str) -> None:
+        """Have a file at another place as well, which costs no copy where that is possible."""
+        system = self._system(name)
+        if system.getScheme() != "file":
+            util = self._jvm.org.apache.hadoop.fs.FileUtil
+            paths = system, self._path(name), system, self._path(place)
+            util.copy(*paths, False, self._configuration)  # noqa: FBT003
+            return
+        old, new = (Path(self._path(each).toUri().getPath()) for each in (name, place))
+        new.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            new.hardlink_to(old)
+        except OSError:  # not every file system has these
+            shutil.copy2(old, new)
 
     def delete(self, name: str) -> None:
         """Delete a file or a folder, if it is there."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-__all__ = ["BY_DAY", "DAY", "write_table"]
+__all__ = ["BY_DAY", "DAY", "Counted", "is_by_day", "write_table"]
 
 #: The setting of Spark that lays tables out by day.
 BY_DAY: Final = "spark.coterie.tables.byDay"
@@ -27,21 +28,46 @@ _TIMES: Final[Mapping[str, str]] = {
 }
 
 
-def write_table(name: str, rows: DataFrame, path: str) -> None:
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What is to be counted of the rows of a table while they are written."""
+
+    observation: Observation
+    columns: Sequence[Column]
+
+
+def write_table(
+    name: str,
+    rows: DataFrame,
+    path: str,
+    counted: Counted | None = None,
+    *,
+    buckets: int | None = None,
+) -> None:
     """Write a table.
 
     By day, a reader of some days opens only their folders.  Groups that are next to each other in
     the alphabet share files and are sorted in them, so that a reader of one group skips the other
     files, and most of that one, by the statistics in them.
+
+    With `buckets`, the number of a file is its bucket, in each folder: all rows of a group are in
+    files of one number.
     """
-    if name not in _TIMES or not _is_by_day(rows.sparkSession):
-        rows.write.mode("overwrite").parquet(path)
-        return
-    day = F.expr(f"string(date(timestamp_millis({_TIMES[name]})))")
-    divided = rows.withColumn(DAY, day).repartitionByRange(DAY, "group")
-    in_order = divided.sortWithinPartitions(DAY, "group")
-    in_order.write.mode("overwrite").partitionBy(DAY).parquet(path)
+    is_divided = name in _TIMES and is_by_day(rows.sparkSession)
+    order = (DAY, "group") if is_divided else ("group",)
+    if is_divided:
+        rows = rows.withColumn(DAY, F.expr(f"string(date(timestamp_millis({_TIMES[name]})))"))
+    if buckets is not None:
+        rows = rows.repartition(buckets, "group").sortWithinPartitions(*order)
+    elif is_divided:
+        rows = rows.repartitionByRange(*order).sortWithinPartitions(*order)
+    if counted is not None:
+        # Here, as dividing rows by ranges reads them twice.
+        rows = rows.observe(counted.observation, *counted.columns)
+    writer = rows.write.mode("overwrite")
+    (writer.partitionBy(DAY) if is_divided else writer).parquet(path)
 
 
-def _is_by_day(spark: SparkSession) -> bool:
+def is_by_day(spark: SparkSession) -> bool:
+    """Whether a session lays tables out by day."""
     return spark.conf.get(BY_DAY, "false") == "true"

@@ -45,6 +45,9 @@ _PLAIN: Final[Mapping[object, DataType]] = {
     Any: StringType(),  # as JSON
 }
 
+#: Fields that are kept as JSON: nearly all lines are commits, and maps of maps cost much to store.
+_AS_JSON: Final = frozenset({("offsets_committed", "offsets")})
+
 _ENVELOPE_TYPES: Final[Mapping[str, DataType]] = {
     name: LongType() if name in ("v", "ts", "seq") else StringType() for name in ENVELOPE
 }
@@ -93,7 +96,8 @@ def _fields() -> Mapping[str, Mapping[str, DataType]]:
     for kind, event in KINDS.items():
         for name, hint in _hints(event).items():
             if name not in ENVELOPE:
-                found.setdefault(name, {})[kind] = _type_of(hint)
+                is_json = (kind, name) in _AS_JSON
+                found.setdefault(name, {})[kind] = StringType() if is_json else _type_of(hint)
     return found
 
 

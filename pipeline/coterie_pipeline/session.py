@@ -15,10 +15,13 @@ from coterie_protocol.extras import needs_extra
 with needs_extra("pipeline", "coterie_pipeline"):
     from pyspark.sql import SparkSession
 
+from coterie_pipeline.layout import BY_DAY, is_by_day
+
 __all__ = [
+    "BRIEF_BYTES",
     "LITTLE_BYTES",
     "LOCAL",
-    "is_little",
+    "holds_at_most",
     "is_local",
     "is_quick",
     "quick_session",
@@ -58,12 +61,14 @@ _QUICK: Final[Mapping[str, str]] = {
     "spark.sql.autoBroadcastJoinThreshold": "-1",
 }
 
-#: For little data: Java is done before its optimizing compiler and its parallel collector are worth
-#: what they cost.
+#: Java is done before its optimizing compiler and its parallel collector are worth what they cost.
 _BRIEF_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
-#: So much text in this machine's files is little data.
+#: So much text is little data.
 LITTLE_BYTES: Final = 16 * 1024 * 1024
+
+#: Up to so much text in this machine's files, Java is better off without optimizing.
+BRIEF_BYTES: Final = 256 * 1024 * 1024
 
 #: Spark logs much at its start that is of no use to a person who asked for a table.
 _LOGGING: Final = Path(__file__).with_name("log4j2.properties")
@@ -110,9 +115,9 @@ def spark_session(
     return builder.getOrCreate()
 
 
-def is_little(paths: Iterable[str]) -> bool:
-    """Whether paths are files and folders of this machine with little in them."""
-    left = LITTLE_BYTES
+def holds_at_most(paths: Iterable[str], most: int) -> bool:
+    """Whether paths are files and folders of this machine with so many bytes of text at most."""
+    left = most
     for path in map(Path, paths):
         if not path.exists():
             return False
@@ -141,4 +146,5 @@ def quick_session(spark: SparkSession) -> SparkSession:
     session = spark.newSession()
     for key, value in _QUICK.items():
         session.conf.set(key, value)
+    session.conf.set(BY_DAY, is_by_day(spark))
     return session

@@ -13,7 +13,7 @@ finds some of them new and some of them old.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,33 +22,42 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
 
 from coterie_pipeline.files import Files
-from coterie_pipeline.layout import write_table
+from coterie_pipeline.layout import Counted, write_table
 from coterie_pipeline.session import is_local, quick_session
-from coterie_pipeline.steps import make_tables
-from coterie_pipeline.steps.commits import ENDS
-from coterie_pipeline.steps.parsing import lines_schema
+from coterie_pipeline.steps import REPLAY, Materialize, make_tables
+from coterie_pipeline.steps.parsing import Parsed, lines_schema
 from coterie_pipeline.tables import TABLES
 
 __all__ = [
+    "ASIDE",
     "BRONZE",
+    "LAYOUT",
+    "MAKING",
     "Moment",
     "NoTablesError",
     "Warehouse",
     "WrongLayoutError",
     "bronze_schema",
+    "piece_of_run",
 ]
 
 
 #: The version of the layout; another one's directories are refused.
-LAYOUT: Final = 1
+LAYOUT: Final = 2
 
 BRONZE: Final = "events"
+
+#: What begins the names of pieces that are being written: Spark reads no such folders.
+ASIDE: Final = "_"
+
+#: The stage in which it is found out what there is to store.
+MAKING: Final = "replaying groups"
 
 #: How many moments are kept, so that readers can finish.
 _KEPT: Final = 2
 
-#: With fewer lines, generating code takes longer than it saves.
-_LITTLE: Final = 200_000
+#: With fewer bytes of lines as they are stored, generating code takes longer than it saves.
+_LITTLE_BYTES: Final = 8_000_000
 
 _NAMES: Final = frozenset(table.name for table in TABLES)
 
@@ -64,6 +73,11 @@ class WrongLayoutError(Exception):
     """A directory can't be used for this; the message says why and what to do."""
 
 
+def piece_of_run(number: int) -> str:
+    """The name of the piece with what a run read."""
+    return f"run-{number:06}"
+
+
 def bronze_schema() -> StructType:
     """The columns of `events`."""
     return lines_schema().add("piece", StringType())
@@ -75,6 +89,8 @@ class Moment:
 
     number: int
     rows: Mapping[str, int]
+    #: How many groups were made again; None if all were.
+    groups: int | None = None
 
 
 class Warehouse:
@@ -115,12 +131,28 @@ class Warehouse:
         """Store what was read so far."""
         self.files.write_json(_STATE, state)
 
-    def add(self, piece: str, bronze: DataFrame) -> None:
+    def add_parsed(self, piece: str, parsed: Parsed) -> None:
+        """Write a piece of lines that were just parsed."""
+        self.add(piece, parsed.others, parsed.commits)
+
+    def add(self, piece: str, *bronze: DataFrame) -> None:
         """Write a piece; one of the same name is replaced."""
-        path = self.files.path(f"{BRONZE}/piece={piece}")
-        bronze.drop("piece").write.mode("overwrite").option(
-            "partitionOverwriteMode", "static"
-        ).partitionBy("part").parquet(path)
+        self.add_in_turn(piece, bronze)
+
+    def add_in_turn(self, piece: str, bronze: Iterable[DataFrame]) -> None:
+        """Write a piece of frames, asking for each one when those before it are written.
+
+        It is written aside, where no reader looks, and put in place in one step.  In an object
+        store that would copy it, so there it is known by the state alone that it is whole.
+        """
+        place = f"{BRONZE}/piece={piece}"
+        aside = f"{BRONZE}/{ASIDE}{piece}" if self.files.can_rename else place
+        self.files.delete(aside)
+        for rows in bronze:
+            lines = rows.drop("piece").write.mode("append").partitionBy("part")
+            lines.parquet(self.files.path(aside))
+        if aside != place:
+            self.files.replace(aside, place)
 
     def bronze(self, parts: tuple[str, ...] | None = None) -> DataFrame:
         """The lines that were read, each file as of its last reading; all parts or only some."""
@@ -129,7 +161,11 @@ class Warehouse:
         read = self._spark.read.schema(bronze_schema()).parquet(self.files.path(BRONZE))
         if parts is not None:
             read = read.where(F.col("part").isin(*parts))
-        stale = (self.files.read_json(_STATE) or {}).get("stale", [])
+        state = self.files.read_json(_STATE) or {}
+        if state.get("runner") == "run":
+            # What a run that was killed left may be there in part.
+            read = read.where(F.col("piece") <= piece_of_run(state.get("runs", 0)))
+        stale = state.get("stale", [])
         if not stale:
             return read
         outdated = self._spark.createDataFrame(stale, "segment STRING, piece STRING")
@@ -144,7 +180,7 @@ class Warehouse:
     def fitting(self) -> Warehouse:
         """The same directory, by a session that suits the amount of data."""
         # On a cluster, its settings decide.
-        is_little = is_local(self._spark) and self.bronze().count() < _LITTLE
+        is_little = is_local(self._spark) and self.files.size(BRONZE) < _LITTLE_BYTES
         return self.quick() if is_little else self
 
     def refresh(
@@ -156,35 +192,50 @@ class Warehouse:
         return self.fitting()._make(ends, on_stage)
 
     def _make(self, ends: DataFrame | None, on_stage: Callable[[str], None]) -> Moment:
-        former = self.latest()
-        number = 1 if former is None else former.number + 1
+        former = self.files.read_json(_LATEST)
+        number = 1 if former is None else former["number"] + 1
         folder = f"tables/{number:06}"
+        on_stage(MAKING)
         self.files.delete(folder)  # what a killed run left
-        counts: dict[str, Observation] = {}
         kept: list[DataFrame] = []
 
-        def materialize(name: str, rows: DataFrame) -> DataFrame:
+        def keep(name: str, rows: DataFrame) -> DataFrame:
             on_stage(name)
-            if name not in _NAMES:
-                kept.append(rows.persist())
-                return kept[-1]
-            path = self.files.path(f"{folder}/{name}")
-            counts[name] = Observation()
-            counted = rows.observe(counts[name], F.count(F.lit(1)).alias("rows"))
-            write_table(name, counted, path)
-            return self._spark.read.schema(rows.schema).parquet(path).select(*rows.columns)
+            kept.append(rows.persist())
+            return kept[-1]
 
-        if ends is None:
-            ends = self._spark.createDataFrame([], ENDS)
         try:
-            make_tables(self.bronze(), ends, materialize)
+            latest = self._fill(folder, former, ends, keep, on_stage)
         finally:
             for rows in kept:
                 rows.unpersist()
-        moment = Moment(number, {name: each.get["rows"] for name, each in counts.items()})
-        self.files.write_json(_LATEST, {"number": number, "rows": dict(moment.rows)})
+        self.files.write_json(_LATEST, {"number": number, **latest})
         self._forget(number)
-        return moment
+        return Moment(number, latest["rows"], latest.get("groups"))
+
+    def _fill(
+        self,
+        folder: str,
+        former: Mapping[str, Any] | None,
+        ends: DataFrame | None,
+        keep: Materialize,
+        on_stage: Callable[[str], None],
+    ) -> dict[str, Any]:
+        """Write all tables into a folder; what is to be noted about them."""
+        del former
+        counts: dict[str, Observation] = {}
+
+        def materialize(name: str, rows: DataFrame) -> DataFrame:
+            if name not in _NAMES:
+                return keep(name, rows) if name == REPLAY else rows
+            on_stage(name)
+            counts[name] = Observation()
+            counted = Counted(counts[name], (F.count(F.lit(1)).alias("rows"),))
+            write_table(name, rows, self.files.path(f"{folder}/{name}"), counted)
+            return rows
+
+        make_tables(self.bronze(), ends, materialize)
+        return {"rows": {name: each.get["rows"] for name, each in counts.items()}}
 
     def table(self, name: str) -> DataFrame:
         """A table of the latest moment; raises `NoTablesError` if there is none."""
@@ -213,7 +264,9 @@ class Warehouse:
     def latest(self) -> Moment | None:
         """The latest moment; None before the first."""
         found = self.files.read_json(_LATEST)
-        return None if found is None else Moment(found["number"], found["rows"])
+        if found is None:
+            return None
+        return Moment(found["number"], found["rows"], found.get("groups"))
 
     def _forget(self, number: int) -> None:
         for name in self.files.names("tables"):

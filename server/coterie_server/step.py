@@ -73,10 +73,14 @@ class Outcome(Generic[R]):
     events: list[Event]
     #: The limits that kept clients from getting what they asked for.
     limit_hits: tuple[LimitHit, ...]
+    #: The date of what it stores, if that has one.  Events are told with the same: a store is held
+    #: against the journal to see whether it has lost a commit.
+    date_ms: int | None
 
     def __init__(self) -> None:  # the generated one takes three times as long
         self.records, self.replies, self.events = [], [], []
         self.limit_hits = ()
+        self.date_ms = None
 
     def __bool__(self) -> bool:
         return bool(self.records or self.replies or self.events or self.limit_hits)

@@ -122,44 +122,8 @@ def test_of_equals_the_one_with_the_least_to_do_takes_over() -> None:
     assert actives(answer)[T0] == "b"
 
 
-def test_what_was_released_goes_to_a_member_that_is_short_which_waits_for_the_rest() -> None:
-    """It was released for `ready`, which now is to get another one; that one stays for now."""
-    old = warm("old", ["t"], {T0: 0, T1: RUNNING}, [T1])
-    ready = MemberInfo(member_id="ready", topics=("t",))
-    answer = refined({T0: "cold", T1: "ready"}, old, ready, warm("cold", ["t"]))
-    assert actives(answer) == {T0: "ready", T1: "old"}
-    assert answer.needs_rejoin
-    assert warmups(answer) == {("cold", T0)}
-
-
 def test_odd_lags_are_unknown_ones() -> None:
     old = warm("old", ["t"], {T0: RUNNING}, [T0])
     for lag in (-1, -4, 2**70):
         answer = refined({T0: "new"}, old, warm("new", ["t"], {T0: lag}))
         assert actives(answer) == {T0: "old"}
-
-
-def test_what_was_released_goes_to_a_member_that_waits_for_something_though_it_has_enough() -> None:
-    """It has too much, as long as the one that this is meant for is cold."""
-    t3, t4 = ("t", 3), ("t", 4)
-    giver = warm("giver", ["t"], {T0: 0, T1: RUNNING}, [T1])
-    waiting = warm(
-        "waiting", ["t"], {T0: 0, T1: 0} | dict.fromkeys([T2, t3, t4], RUNNING), [T2, t3, t4]
-    )
-    targets = dict.fromkeys([T0, T2, t3, t4], "new") | {T1: "waiting"}
-    answer = refined(targets, giver, waiting, warm("new", ["t"]))
-    assert actives(answer)[T0] == "waiting"
-    assert actives(answer)[T1] == "giver"
-
-
-def test_what_was_released_does_not_go_back_to_a_member_that_releases_another_one() -> None:
-    """It would be released again for `ready` the next time, and that other one go back."""
-    t3 = ("t", 3)
-    old = warm("old", ["t"], {T0: 0, T1: RUNNING, T2: 0}, [T1])
-    third = warm("third", ["t"], {T2: RUNNING}, [T2])
-    ready = MemberInfo(
-        member_id="ready", topics=("t",), owned=group_by_topic([t3]), generation=third.generation
-    )
-    targets = {T0: "cold", T1: "ready", T2: "old", t3: "cold"}
-    answer = refined(targets, old, third, ready, warm("cold", ["t"]))
-    assert actives(answer) == {T0: "ready", T1: "old", T2: "old", t3: "ready"}

@@ -16,6 +16,7 @@ from coterie_assignors import (
     CooperativeStickyAssignor,
     MemberInfo,
     Partitions,
+    Plan,
     RebalanceProtocol,
     WarmReport,
     WarmSettings,
@@ -111,6 +112,7 @@ class StatefulGroup:
         self.assignor = assignor or CooperativeStickyAssignor()
         self.members: dict[str, StatefulMember] = {}
         self.generation = 0
+        self.plan: Plan | None = None
         #: How far behind a copy is when it begins.
         self.cold_lag = 1_000_000
 
@@ -146,7 +148,8 @@ class StatefulGroup:
     def rebalance(self) -> Adjustment:
         """Rebalance once, and have members do what they are told."""
         infos = self.infos()
-        led = lead(self.assignor, self.cluster, infos, self.settings)
+        led = lead(self.assignor, self.cluster, infos, self.settings, plan=self.plan)
+        self.plan = led.plan
         self._check(infos, led)
         self.generation += 1
         for name, member in self.members.items():

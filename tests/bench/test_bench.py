@@ -40,7 +40,7 @@ def figures_of(report: Report) -> list[Figure]:
 
 
 #: Suites that start Spark several times.
-_OF_SPARK = ("pipeline", "whatif")
+_OF_SPARK = ("cluster", "pipeline", "whatif")
 
 
 @pytest.mark.parametrize(

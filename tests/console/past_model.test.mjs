@@ -1,11 +1,11 @@
-// What the page makes of an answer about the past; run by test_past_model.py.
+// What the page makes of an answer about the past; run by test_modules.py.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { pathToFileURL } from "node:url";
 
 const model = await import(pathToFileURL(`${process.env.CONSOLE}/past_model.js`));
-const { makePast, momentOf, ownedText, sentencesOf, spanText, turnAfter, turnBefore } = model;
+const { makePast, momentOf, nameOf, ownedText, sentencesOf, spanText, turnAfter, turnBefore } = model;
 
 const member = (name, more = {}) => ({
   member: name, instance: null, client_id: null, host: "", from_ms: null, until_ms: null, began: "known", ended: "open", ...more,
@@ -44,7 +44,7 @@ test("a partition in a gap has no owner, for as long as the gap lasts", () => {
   const past = told({ spans: [gap] });
   assert.deepEqual(cells(momentOf(past, 50)).map((each) => each[2]), ["owned", "gap", "gap"]);
   assert.deepEqual(cells(momentOf(past, 160)).map((each) => each[2]), ["owned", "owned", "owned"]);
-  assert.match(spanText(gap), /^t 1-2: no owner \(110 ms\)\. Last owner a; next owner b\.$/);
+  assert.match(spanText(past, gap), /^t 1-2: no owner \(110 ms\)\. Last owner a; next owner b\.$/);
   assert.ok(sentencesOf(past, momentOf(past, 50)).includes("2 partitions had no owner."));
 });
 
@@ -52,12 +52,12 @@ test("an overlap has both owners, also where the second one is only claimed", ()
   const overlap = { kind: "overlap", topic: "t", partitions: "1", from_ms: 200, until_ms: 300, cause: "assigned_twice", members: ["b", "a"] };
   const past = told({ spans: [overlap] });
   assert.deepEqual(cells(momentOf(past, 250))[1], ["t", 1, "overlap", "b+a"]);
-  assert.match(spanText(overlap), /two owners, b and a \(100 ms\): the assignment gave it to both\.$/);
+  assert.match(spanText(past, overlap), /two owners, b and a \(100 ms\): the assignment gave it to both\.$/);
 });
 
 test("what is only possible is said to be only possible", () => {
   const span = { kind: "possible_overlap", topic: "t", partitions: "1", from_ms: 0, until_ms: null, cause: "removed", members: ["a", "b"] };
-  assert.match(spanText(span), /perhaps two owners, a and b \(still open\)/);
+  assert.match(spanText(told(), span), /perhaps two owners, a and b \(still open\)/);
 });
 
 test("members are shown that were there, and owners that were not", () => {
@@ -89,6 +89,15 @@ test("one walks from change to change, and stays within what is told", () => {
   assert.equal(turnAfter(past, 160), null);
   assert.equal(turnBefore(past, 100), 0);
   assert.equal(turnBefore(past, 0), null);
+});
+
+test("members are called what tells them apart, and those that are there what they are called live", () => {
+  const worker = (id, until) => member(`worker-${id}`, { client_id: "worker", until_ms: until });
+  const past = told({ members: [worker("aaaa1111", 400), worker("bbbb2222", 500), worker("cccc3333", null)] });
+  const names = ["worker-aaaa1111", "worker-bbbb2222", "worker-cccc3333"].map((id) => nameOf(past, id));
+  assert.deepEqual(names, ["worker …1111", "worker …2222", "worker"]);
+  const gap = { kind: "gap", topic: "t", partitions: "1", from_ms: 0, until_ms: 9, cause: "left", members: ["worker-aaaa1111", "worker-cccc3333"] };
+  assert.match(spanText(past, gap), /Last owner worker …1111; next owner worker\.$/);
 });
 
 test("two thousand partitions are found quickly enough to follow a slider", () => {

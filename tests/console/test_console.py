@@ -14,7 +14,7 @@ from typing import Final
 from urllib.error import HTTPError
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, expect
+from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 from tests.console.conftest import SETTINGS
 from tests.console.console_page import (
@@ -215,7 +215,124 @@ def test_names_are_text_whatever_they_look_like(
     assert width <= 1280
 
 
+def test_members_of_one_client_are_told_apart_by_the_same_names_everywhere(
+    page: Page, daemon: Daemon, members: Members
+) -> None:
+    for _ in range(3):
+        members.start("namesakes", client_id="worker")
+    members.start("namesakes", client_id="other")
+    settled(daemon, "namesakes", 4, 12)
+    open_group(page, daemon, "namesakes")
+    rows = page.locator("table.members tbody tr")
+    expect(rows).to_have_count(4)
+    names = rows.locator(".name").all_inner_texts()
+    assert names[0] == "other"
+    ids = rows.evaluate_all("all => all.map(e => e.dataset.member)")
+    assert names[1:] == [f"worker …{each[-4:]}" for each in ids[1:]]
+    past = page.locator("section.past")
+    expect(past.locator("table.past-members .name")).to_have_text(names)
+    expect(past.locator("table.past-members .under")).to_have_text(ids)
+    assert {each.split(" (")[0].split(" from ")[0] for each in titles(past)} == set(names)
+    page.get_by_role("button", name=f"Remove {names[2]}").click()
+    expect(page.get_by_role("dialog", name=f"Remove {names[2]}?")).to_contain_text(names[2])
+
+
+def titles(past: Locator) -> list[str]:
+    """What is said of the bars of members."""
+    return past.locator(".past-member title").all_text_contents()
+
+
+def test_going_back_leads_to_where_one_was(page: Page, daemon: Daemon, members: Members) -> None:
+    members.start("way-there", instance="one")
+    members.start("way-back")
+    settled(daemon, "way-there", 1, 12)
+    open_groups(page, daemon, "?q=way&order=name")
+    link = page.get_by_role("link", name="way-there")
+    link.click()
+    expect(page.get_by_role("heading", name="way-there")).to_be_visible()
+    expect(page.get_by_role("main")).to_be_focused()
+    page.get_by_role("link", name="Groups").click()
+    expect(page.locator("table.groups tbody tr")).to_have_count(2)
+    expect(page.get_by_label("Search groups")).to_have_value("way")
+    expect(link).to_be_focused()
+    link.press("Enter")
+    page.get_by_role("button", name="Remove one").click()
+    expect(page.get_by_role("dialog")).to_be_visible()
+    page.go_back()
+    expect(link).to_be_focused()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_focus_stays_on_a_group_that_moves_up(page: Page, daemon: Daemon, members: Members) -> None:
+    for name in ("mover-1", "mover-2"):
+        members.start(name)
+        settled(daemon, name, 1, 12)
+    open_groups(page, daemon, "?q=mover-&order=recent")
+    rows = page.locator("table.groups tbody tr")
+    expect(rows.locator("a")).to_have_text(["mover-2", "mover-1"])
+    rows.locator("a").last.focus()
+    members.start("mover-1")
+    expect(rows.locator("a")).to_have_text(["mover-1", "mover-2"])
+    expect(rows.locator("a").first).to_be_focused()
+
+
+@pytest.mark.parametrize("name", [".", ".."])
+def test_browser_never_asks_about_another_group_than_is_meant(
+    page: Page, daemon: Daemon, members: Members, name: str
+) -> None:
+    members.start("watch")
+    members.start(name)
+    settled(daemon, "watch", 1, 12)
+    open_groups(page, daemon, "?order=name")
+    row = page.locator(f'tr[data-group="{name}"]')
+    expect(row.locator(".badge")).to_have_text("Stable")
+    expect(row.get_by_role("link")).to_have_count(0)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(f"{address(daemon)}/#/groups/{name}")
+    expect(page.get_by_role("alert")).to_contain_text("can't ask about a group of this name")
+    assert not [each for each in asked if "/v1/groups" in each]
+
+
 # -- trouble ---------------------------------------------------------------------------------------
+
+
+def test_of_a_group_that_is_not_there_nothing_is_shown(page: Page, daemon: Daemon) -> None:
+    page.goto(f"{address(daemon)}/#/groups/not-there")
+    notice = page.get_by_role("alert")
+    expect(notice.locator("span")).to_have_text(
+        "There is no group 'not-there' here. If it comes back, it is shown again."
+    )
+    expect(page.locator(".title .badge")).to_have_text("Not there")
+    expect(page.get_by_role("button")).to_have_count(0)
+    expect(page.get_by_role("region")).to_have_count(0)
+    expect(page.get_by_role("table")).to_have_count(0)
+    # It is the group that is not there, and not the node.
+    expect(page.locator("#connection")).to_have_text("live")
+
+
+def test_past_is_loaded_while_a_group_rebalances_all_the_time(
+    page: Page, daemon: Daemon, members: Members
+) -> None:
+    page.add_init_script("""{
+        const fetched = window.fetch;
+        window.fetch = (path, options) => !path.includes("/past?") ? fetched(path, options)
+            : new Promise((resolve, reject) => {
+                options.signal.addEventListener("abort", () => reject(options.signal.reason));
+                setTimeout(() => resolve(fetched(path, options)), 2500);
+            });
+    }""")
+    members.start("restless")
+    settled(daemon, "restless", 1, 12)
+    open_group(page, daemon, "restless")
+
+    def is_loaded() -> bool:
+        other = members.start("restless")
+        page.wait_for_timeout(1000)
+        members.stop(other)
+        return page.locator("section.past[data-known]").count() == 1
+
+    eventually(is_loaded, "the past")
 
 
 def test_page_recovers_from_a_restart_of_the_daemon(
@@ -231,6 +348,15 @@ def test_page_recovers_from_a_restart_of_the_daemon(
     expect(page.locator("#connection")).to_have_text("no connection")
     # What was known is still there to be read.
     expect(page.locator("table.members tbody tr")).to_have_count(1)
+    # It is said once, and not again whenever the page has tried.
+    page.evaluate("""() => {
+        window.said = 0;
+        new MutationObserver(() => window.said += 1).observe(
+            document.getElementById("notice"),
+            {childList: true, characterData: true, subtree: true});
+    }""")
+    page.wait_for_timeout(5000)
+    assert page.evaluate("window.said") == 0
     daemon.start()
     expect(page.locator("#connection")).to_have_text("live", timeout=30_000)
     expect(page.locator("#notice")).to_be_hidden()
@@ -290,6 +416,19 @@ def test_everything_can_be_done_by_keyboard(page: Page, daemon: Daemon, members:
     page.keyboard.press("Enter")
     expect(page.get_by_role("dialog")).to_have_count(0)
     expect(page.locator("table.rebalances tbody")).to_contain_text("an administrator removed")
+
+
+def test_focus_goes_to_what_stands_beside_a_member_that_is_removed(
+    page: Page, daemon: Daemon, members: Members
+) -> None:
+    members.start("left-over", instance="one")
+    members.start("left-over", instance="two")
+    settled(daemon, "left-over", 2, 12)
+    open_group(page, daemon, "left-over")
+    page.get_by_role("button", name="Remove one").press("Enter")
+    page.get_by_role("dialog").get_by_role("button", name="Remove").press("Enter")
+    expect(page.locator("table.members tbody tr").first).to_contain_text("two")
+    expect(page.get_by_role("button", name="Drain two")).to_be_focused()
 
 
 def tab_to(page: Page, selector: str) -> None:
@@ -390,7 +529,7 @@ def test_tokens_are_asked_for_where_they_are_needed(page: Page, folder: Path) ->
             ask = page.get_by_role("dialog", name="Token")
             ask.get_by_label("Token").fill("wrong")
             ask.get_by_role("button", name="Use it").click()
-            expect(page.locator("#notice")).to_contain_text("only to those who have a token")
+            expect(page.locator("#notice")).to_contain_text("only to those who have a token, and")
             page.get_by_role("button", name="Enter a token").click()
             ask.get_by_label("Token").fill("may-read")
             ask.get_by_role("button", name="Use it").click()
@@ -416,6 +555,47 @@ def test_tokens_are_asked_for_where_they_are_needed(page: Page, folder: Path) ->
             page.reload()
             expect(page.locator(".title .badge")).to_have_text("Empty")
         assert "may-act" not in daemon.whole_log()
+
+
+def test_token_is_asked_for_once(page: Page, daemon: Daemon) -> None:
+    missing = {"error": "unauthorized", "message": "This needs a token."}
+    page.route("**/v1/**", lambda route: route.fulfill(status=401, json=missing))
+    page.goto(address(daemon))
+    ask = page.get_by_role("dialog", name="Token")
+    expect(ask).to_contain_text("only to those who have a token")
+    page.wait_for_timeout(2500)
+    expect(ask).to_have_count(1)
+    page.keyboard.press("Escape")
+    page.wait_for_timeout(2500)
+    expect(ask).to_have_count(0)
+    page.get_by_role("button", name="Enter a token").click()
+    expect(ask).to_have_count(1)
+
+
+def test_offsets_are_forgotten_when_that_is_chosen(
+    page: Page, daemon: Daemon, members: Members
+) -> None:
+    working = members.start("forgetful", offset=5)
+    settled(daemon, "forgetful", 1, 12)
+    eventually(lambda: daemon.group("forgetful")["offsets"] == 12, "all commits")
+    members.stop(working)
+    open_group(page, daemon, "forgetful")
+    expect(page.locator(".title .badge")).to_have_text("Empty")
+    page.get_by_role("button", name="Reset offsets …").click()
+    reset = page.get_by_role("dialog", name="Reset offsets?")
+    reset.get_by_role("button", name="Reset").click()
+    # Nothing is forgotten because nothing was entered.
+    expect(reset.get_by_label(re.compile("Offset"))).to_be_focused()
+    reset.get_by_label("These").select_option("delete")
+    expect(reset.get_by_label(re.compile("Offset"))).to_be_hidden()
+    reset.get_by_label(re.compile("Partitions")).fill("3, x")
+    reset.get_by_role("button", name="Reset").click()
+    expect(reset.get_by_role("alert")).to_contain_text("x is no partition")
+    reset.get_by_label(re.compile("Partitions")).fill("0 - 9")
+    reset.get_by_role("button", name="Reset").click()
+    page.locator(".offset-topic summary").click()
+    partitions = page.locator(".offset-topic tbody th")
+    expect(partitions).to_have_text(["10", "11"], timeout=15_000)
 
 
 def test_what_can_be_done_is_offered_and_what_not_says_why(

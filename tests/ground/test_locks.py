@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-LOCKS = ("tools.txt", "run.txt", "dev.txt", "fuzz.txt")
+LOCKS = ("tools.txt", "run.txt", "dev.txt", "fuzz.txt", "object-store.txt")
 
 # A scheme, a pip option, or a direct reference ("name @ ..."): each would tie users to a place.
 PLACE = re.compile(r"://|^\s*-[-if]|\s@\s|\bfile:", re.MULTILINE)

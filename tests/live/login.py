@@ -88,6 +88,9 @@ def by_confluent(bootstrap: str, mechanism: str, user: str, secret: str, seconds
     try:
         return _repeated(lambda: admin.list_topics(timeout=_TIMEOUT_S).topics, seconds)
     except KafkaException as error:
+        until = time.monotonic() + _TIMEOUT_S
+        while not told and time.monotonic() < until:
+            admin.poll(0.1)  # it says why in its own time
         raise ConnectionError(f"{error} {told[:1]}") from None
 
 

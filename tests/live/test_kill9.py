@@ -15,7 +15,7 @@ import pytest
 
 from tests.live.committing_groups import TOPIC, CommittingGroups, offset_fetch
 from tests.live.conftest import SETTINGS, errors_in
-from tests.live.daemon import Daemon
+from tests.live.daemon import Daemon, suspend
 from tests.live.wire import run
 
 pytestmark = pytest.mark.slow
@@ -36,7 +36,8 @@ PATIENCE_S: Final = 60.0
 def test_kill_9_breaks_no_promise(tmp_path: Path, first: int) -> None:
     """No acknowledged commit is lost, no generation goes back, and steady groups stay as they are.
 
-    Each round kills the daemon at a random moment, sometimes again while it starts.
+    Each round kills the daemon at a random moment, sometimes just after it stood still for so long
+    that its clock did, too, and sometimes again while it starts.
     """
     print(f"KILL9_SEED={SEED}")  # noqa: T201 - shown when the test fails
     rounds = min(ROUNDS_PER_TEST, ROUNDS - first)
@@ -72,6 +73,9 @@ async def _play(daemon: Daemon, chance: random.Random, rounds: int) -> None:
 
 
 async def _kill_and_restart(daemon: Daemon, chance: random.Random) -> None:
+    while chance.random() < 0.5:
+        await asyncio.to_thread(suspend, daemon.process, chance.uniform(0.4, 0.9))
+        await asyncio.sleep(chance.choice((0, 0.001, 0.02, 0.3)))
     daemon.kill()
     if chance.random() < 0.3:
         daemon.launch()

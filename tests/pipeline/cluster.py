@@ -27,10 +27,11 @@ _DEPLOY: Final = "org.apache.spark.deploy"
 class Cluster:
     """As a context manager it is up within the block, and gone after it."""
 
-    def __init__(self, folder: Path, workers: int) -> None:
+    def __init__(self, folder: Path, workers: int, memory: str = "1g") -> None:
         """Choose the ports; nothing is started yet."""
         self._folder = folder
         self._count = workers
+        self._memory = memory
         self._port, self._page = free_port(), free_port()
         self._processes: list[subprocess.Popen[bytes]] = []
 
@@ -48,7 +49,7 @@ class Cluster:
             self._start(
                 f"worker-{number}",
                 f"{_DEPLOY}.worker.Worker",
-                *("--host", HOST, "--cores", "1", "--memory", "1g"),
+                *("--host", HOST, "--cores", "1", "--memory", self._memory),
                 *("--webui-port", str(free_port())),
                 *("--work-dir", str(self._folder / f"work-{number}")),
                 self.master,

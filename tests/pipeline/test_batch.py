@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import shutil
 from pathlib import Path
 from unittest.mock import ANY
 
@@ -109,6 +110,19 @@ def test_deleted_file_stays(place: Place) -> None:
     assert place.lines() == numbers(1, 7)
 
 
+@pytest.mark.slow
+def test_what_a_killed_run_left_in_part_does_not_count(place: Place) -> None:
+    # In an object store, lines are in their place before they are noted.
+    place.write(1, 3)
+    place.read()
+    events = Path(place.out, "events")
+    shutil.copytree(events / "piece=run-000001", events / "piece=run-000002")
+    assert place.lines() == numbers(1, 3)
+    place.write(4, 2)
+    assert place.read() == Reading(2, 1)
+    assert place.lines() == numbers(1, 5)
+
+
 def test_single_file_can_be_read(place: Place) -> None:
     path = place.write(1, 2)
     place.write(3, 2)
@@ -178,7 +192,7 @@ def test_directory_of_another_runner_is_refused(place: Place) -> None:
 
 
 def test_directory_of_another_layout_is_refused(place: Place) -> None:
-    Warehouse(place.spark, place.out).note({"layout": 2, "runner": "run"})
+    Warehouse(place.spark, place.out).note({"layout": warehouse.LAYOUT + 1, "runner": "run"})
     place.write(1, 1)
     with pytest.raises(WrongLayoutError, match="made by another version of Coterie"):
         place.read()

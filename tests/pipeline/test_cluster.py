@@ -90,12 +90,12 @@ def test_cluster_makes_the_same_tables(
 def test_death_of_a_worker_changes_nothing(
     cluster: Cluster, journal: Path, expected: dict[str, list[Any]], tmp_path: Path
 ) -> None:
-    # It is killed with its executor once tables are being made.
+    # It is killed with its executor once all lines are stored, and groups are replayed.
     out = tmp_path / "out"
     with subprocess.Popen(
         pipeline(journal, out, cluster.master), env=environment(), stdout=subprocess.DEVNULL
     ) as run:
-        eventually((out / "tables" / "000001" / "_intervals").exists, "tables are made", 300)
+        eventually((out / "events" / "piece=run-000001").exists, "tables are made", 300)
         cluster.kill_worker()
         assert run.wait(timeout=600) == 0
     assert cluster.state()["aliveworkers"] <= 2

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, Final
 from unittest.mock import patch
 
-from coterie_assignors import leader
+from coterie_assignors import leader, plan
 from coterie_assignors.sticky import assignors as sticky_assignors
 from coterie_assignors.warm import actives, refiner, standby_moves
 from coterie_assignors.warm import group as warm_group
@@ -460,9 +460,16 @@ def standbys_never_moved(*_: Any) -> None:
     """A standby stays where it is though its new place has caught up, and probing goes on."""
 
 
-@_bug(actives._Substitutes, "_let_wait", _CONVERGENCE, "tests/assignors/test_warm_rules.py")
-def two_at_once(*_: Any) -> None:
-    """A member that takes over something else also gets what was on its way to it."""
+@_bug(leader, "planned", _CONVERGENCE, "tests/assignors/test_plan.py")
+def changed_course(planned: Any, _former: Any, *rest: Any) -> Any:
+    """The assignor is asked again while partitions are on their way, and wants something else."""
+    return planned(None, *rest)
+
+
+@_bug(plan, "_same", "tests/assignors/test_plan.py")
+def outdated_plan(*_: Any) -> bool:
+    """What was planned for other members is carried out."""
+    return True
 
 
 @_bug(leader, "_with_copies_kept", _PLACES)

@@ -50,7 +50,7 @@ def spark_tables(
     raw = spark.read.text([str(path) for path in paths]).select(
         input_file_name().alias("segment"), "value"
     )
-    bronze = parse(raw).localCheckpoint()
+    bronze = parse(raw).together().localCheckpoint()
     made = make_tables(bronze, spark.createDataFrame([], ENDS), names=wanted)
     for table in TABLES:
         if table.name in made:

@@ -10,7 +10,7 @@ from hypothesis import settings
 __all__ = ["PROFILE", "by_profile", "examples", "load_profile"]
 
 PROFILE: Final = "quick" if os.environ.get("CI", "") in ("", "0", "false") else "long"
-_FACTOR: Final = {"quick": 0.5, "long": 4}[PROFILE]
+_FACTOR: Final = {"quick": 0.3, "long": 4}[PROFILE]
 #: What a test gets that does not ask for a number.
 _EXAMPLES: Final = 50
 
@@ -31,7 +31,7 @@ def load_profile() -> None:
 
 
 def examples(count: int, **options: Any) -> settings:
-    """Settings for a test: half of `count` examples, or four times as many in the long profile."""
+    """Settings for a test: a third of `count` examples, four times as many in the long profile."""
     return settings(max_examples=round(count * _FACTOR), **options)
 
 

@@ -26,7 +26,7 @@ from coterie_server.server import Address, ListenerOptions, Server, ServerOption
 
 __all__ = ["PICTURES", "chromium", "take"]
 
-PICTURES: Final = ("console.svg", "console-group.svg", "console-phone.svg")
+PICTURES: Final = ("console.svg", "console-group.svg", "console-phone.svg", "console-past.svg")
 
 _TOPICS: Final = {"orders": 24, "payments": 36, "tenants": 600, "mails": 6}
 _NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
@@ -69,6 +69,9 @@ async def _take(folder: Path, executable: str) -> Mapping[str, str]:
             "console-phone.svg": _Shot(
                 "#/groups/tenants", 390, 760, "A group on a phone", is_dark=True
             ),
+            "console-past.svg": _Shot(
+                "#/groups/importer", 1120, 700, "A group's past in the console", is_past=True
+            ),
         }
         return {name: await _look(browser, url, shot) for name, shot in shots.items()}
 
@@ -79,6 +82,8 @@ class _Shot(NamedTuple):
     height: int
     title: str
     is_dark: bool = False
+    #: Whether it shows the part about the past, and nothing else.
+    is_past: bool = False
 
 
 async def _look(browser: Browser, url: str, shot: _Shot) -> str:
@@ -89,21 +94,42 @@ async def _look(browser: Browser, url: str, shot: _Shot) -> str:
     await page.locator("table tbody tr").first.wait_for()
     # Speeds are those between two looks.
     await asyncio.sleep(2 * _SETTLED_S)
-    body: str = await page.evaluate(_SERIALIZE)
+    if shot.is_past:
+        await page.locator(".past-fault").evaluate_all(_POINT_AT_THE_LONGEST)
+    body: str = await page.evaluate(_SERIALIZE, ".past" if shot.is_past else None)
     await context.close()
     return _svg(shot, body)
 
 
-#: What is seen of the page as XHTML, without what only a page needs.
-_SERIALIZE: Final = """() => {
+#: Goes to the longest time in which partitions had no owner.
+_POINT_AT_THE_LONGEST: Final = """all => {
+  const long = each => each.getBoundingClientRect().width;
+  const bar = all.reduce((longest, each) => long(each) > long(longest) ? each : longest);
+  const {x, y, width} = bar.getBoundingClientRect();
+  const at = {clientX: x + width / 2, clientY: y + 1, pointerId: 1, bubbles: true};
+  bar.ownerSVGElement.setPointerCapture = () => {};
+  bar.dispatchEvent(new PointerEvent("pointerdown", at));
+}"""
+
+#: What is seen of the page, or of a part of it, as XHTML, without what only a page needs.
+_SERIALIZE: Final = """part => {
+  document.querySelectorAll("input").forEach(each => each.setAttribute("value", each.value));
   const seen = document.body.cloneNode(true);
-  const drop = "script, noscript, img, [hidden], .unseen, .skip, .past, datalist, kbd";
+  if (part) {
+    const others = [...seen.querySelectorAll(".top, .notice, .page > *")];
+    others.filter(each => !each.matches(part)).forEach(each => each.remove());
+  }
+  const drop = "script, noscript, img, [hidden], .unseen, .skip, datalist, kbd, svg title"
+    + (part ? "" : ", .past");
   seen.querySelectorAll(drop).forEach(each => each.remove());
-  const keep = new Set(["class", "style", "value", "placeholder", "size", "type", "selected"]);
-  for (const each of seen.querySelectorAll("*")) {
+  const keep = new Set(["class", "style", "value", "placeholder", "size", "type", "selected",
+    "min", "max", "step", "disabled", "aria-disabled", "aria-pressed"]);
+  const data = new RegExp(
+    "^data-(state|numbered|copies|is|many|lit|late|name|dim|known|was|kind)$");
+  const html = [...seen.querySelectorAll("*")].filter(each => !each.closest("svg"));
+  for (const each of html) {
     for (const {name} of [...each.attributes]) {
-      if (!keep.has(name) && !/^data-(state|numbered|copies|is|many|lit|late|name|dim)$/.test(name)
-          && !(name === "aria-disabled")) {
+      if (!keep.has(name) && !data.test(name)) {
         each.removeAttribute(name);
       }
     }

@@ -6,7 +6,7 @@ cooperative) and in how they tell the leader what they owned.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from typing import ClassVar, Final
 
 from coterie_assignors.base import (
@@ -77,6 +77,11 @@ class _BalancedAssignor(Assignor):
             return None
         claims = {name: Claim(member.owned) for name, member in members.items()}
         return imbalance(cluster, members, claims, self.weights)
+
+    def told(self, member: MemberInfo) -> Hashable:
+        """Return nothing: members tell what they owned, and loads, which count in the next plan."""
+        del member
+        return None
 
     def _with_loads(self, user_data: bytes) -> bytes:
         """Put the loads behind what leaders of any make read."""

@@ -49,84 +49,31 @@ def _not_ready(group: Group) -> list[int]:
 
 def _is_any_choice(group: Group, undecided: Sequence[int]) -> bool:
     """Whether any of these partitions could go to another member than it is meant for."""
-    return any(group.lags[task] or group.owner[task] != UNOWNED for task in undecided) or (
-        bool(undecided) and None in group.state_of
-    )
+    return any(group.lags[task] or group.owner[task] != UNOWNED for task in undecided)
 
 
 class _Substitutes:
-    """Members for partitions that are meant for others, which are not ready.
+    """Members for partitions that are meant for others, which are not ready."""
 
-    A partition comes here, too, between its former owner and the member that it was released for:
-    the assignor has been asked again, and may have other plans for the two.  If it then went back
-    to its former owner, and that every time, the group would rebalance for ever.  So members that
-    are short of partitions come first, and of what is on its way to one, something else has to wait
-    in return.  Of these, members that have to release others come last: a former owner would
-    otherwise get one back in exchange for the next, and that every time, too.
-    """
-
-    def __init__(self, group: Group, active: list[int], undecided: Sequence[int]) -> None:
+    def __init__(self, group: Group, active: Sequence[int], undecided: Sequence[int]) -> None:
         self._group = group
-        self._active = active
         decided = set(range(len(active))).difference(undecided)
         self._loads = Counter(active[task] for task in decided)
-        #: How many partitions each member is to have and neither has nor can have at once.
-        self._short = Counter(group.target)
-        #: The partitions that are to be released for each member, and can wait.
-        self._coming: dict[int, list[int]] = {}
-        #: How many of these each member releases.
-        self._releasing: Counter[int] = Counter()
-        for task in sorted(decided):
-            member, owner = active[task], group.owner[task]
-            if owner in (member, UNOWNED):
-                self._short[member] -= 1
-            elif group.is_at_work(task, owner):
-                self._coming.setdefault(member, []).append(task)
-                self._releasing[owner] += 1
-        self._stateless = [
-            index for index, member in enumerate(group.copies.order) if member.warm is None
-        ]
 
     def choose(self, task: int) -> int:
         """The best of those that are cold or not meant to have it."""
         wanted, owner = self._group.target[task], self._group.owner[task]
-        if owner == UNOWNED and not self._stateless and not self._group.lags[task]:
-            # There is no other one.
-            self._loads[wanted] += 1
-            self._short[wanted] -= 1
-            return wanted
-        acceptable = self._group.settings.acceptable_recovery_lag
-        candidates = list(self._with_copies(task))
-        ready = [(*self._order(key[-1]), *key) for key in candidates if key[0] <= acceptable] + [
-            (*self._order(member), acceptable, True, acceptable, self._loads[member], member)
-            for member in self._stateless
-            if self._is_short(member)
-            and self._group.may_have(task, member)
-            and not self._group.is_away(wanted)
-        ]
-        if ready:
-            member = min(ready)[-1]
+        best = min(self._with_copies(task), default=None)
+        if best is not None and best[0] <= self._group.settings.acceptable_recovery_lag:
+            member = best[-1]
         elif owner != UNOWNED:
             member = owner
         else:
-            member = min(candidates)[-1] if candidates else wanted
+            member = wanted if best is None else best[-1]
         if self._group.in_one_process(wanted, member):
             member = wanted
         self._loads[member] += 1
-        if member == wanted:
-            self._short[member] -= 1
-        elif member != owner and self._is_short(member) and not self._group.is_away(wanted):
-            self._short[member] -= 1
-            self._let_wait(member)
         return member
-
-    def _order(self, member: int) -> tuple[bool, bool]:
-        """Sorts those first that are short of partitions, of these the ones that release none."""
-        is_short = self._is_short(member)
-        return not is_short, is_short and self._releasing[member] > 0
-
-    def _is_short(self, member: int) -> bool:
-        return self._short.get(member, 0) > 0 or bool(self._coming.get(member))
 
     def _with_copies(self, task: int) -> Iterator[tuple[int, bool, int, int, int]]:
         """The members with copies, as keys that sort the best ones first."""
@@ -139,11 +86,3 @@ class _Substitutes:
                 if group.may_keep(task, member):
                     own_lag = copies.own_lag(pair, member)
                     yield lag, member != wanted, own_lag, self._loads[member], member
-
-    def _let_wait(self, member: int) -> None:
-        """Have a member that got something else do without what is to be released for it."""
-        if self._coming.get(member):
-            waiting = self._coming[member].pop()
-            owner = self._group.owner[waiting]
-            self._active[waiting] = owner
-            self._releasing[owner] -= 1

@@ -162,7 +162,9 @@ class Directory:
         return table.owner_of(topic, partition_of_key(data or b"", size))
 
     def _no_owner(self, found: Owner) -> NoOwnerError:
-        which = f"{found.topic or 'The partition'}[{found.partition}]"
+        which = (
+            f"{found.topic}[{found.partition}]" if found.topic else f"Partition {found.partition}"
+        )
         if found.partition < 0:
             which = f"The topic {found.topic}" if found.topic else "The partition"
         state = {

@@ -17,6 +17,7 @@ from coterie_assignors import (
     Cluster,
     MemberInfo,
     Operations,
+    Plan,
     RebalanceProtocol,
     WarmReport,
     WarmSettings,
@@ -185,6 +186,8 @@ class Leadership:
     settings: WarmSettings
     #: The time of day.
     wall_ms: int
+    #: What is left to do of what it decided for the generation before, if it led that.
+    plan: Plan | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,13 +199,15 @@ class Outcome:
     #: Whether this is what the assignor wants in the end: nothing waits until state has moved, or
     #: is where an administrator wants it.
     is_final: bool
+    #: What is left to do in later generations.
+    plan: Plan | None = None
 
 
 def decide(
     assignor: Assignor, cluster: Cluster, roster: Roster, by: Leadership, outbox: Outbox
 ) -> Outcome:
     """Share out the partitions."""
-    adjustment = lead(assignor, cluster, roster.members, by.settings, roster.operations)
+    adjustment = lead(assignor, cluster, roster.members, by.settings, roster.operations, by.plan)
     code = NEEDS_REJOIN if adjustment.needs_rejoin else 0
     assignments = tuple(
         SyncGroupRequestAssignment(
@@ -228,7 +233,8 @@ def decide(
         )
     )
     # What is ordered may keep the group from what the assignor would want.
-    return Outcome(assignments, adjustment.is_final and roster.operations is None)
+    is_final = adjustment.is_final and roster.operations is None
+    return Outcome(assignments, is_final, adjustment.plan)
 
 
 def _orders(roster: Roster, member_id: str, adjustment: Adjustment, by: Leadership) -> bytes | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeGuard, TypeVar
 
-from coterie_assignors import Assignor, Claim, RebalanceProtocol, WarmSettings
+from coterie_assignors import Assignor, Claim, Plan, RebalanceProtocol, WarmSettings
 from coterie_client.membership.actions import Failure, FailureKind, Hangup
 from coterie_client.membership.assigning import Assigning, Round
 from coterie_client.membership.config import REASON_CHARS
@@ -89,6 +89,8 @@ class Joining:
         self._roster = Roster()
         self._skips_assignment = False
         self._assignments: tuple[SyncGroupRequestAssignment, ...] = ()
+        #: What is left to do, if the member led the last generation it was in.
+        self._plan: Plan | None = None
 
     @property
     def deadline_ms(self) -> int | None:
@@ -277,6 +279,8 @@ class Joining:
         self._roster = Roster()
         if state.is_leader:
             self._roster = read_members(answer, self._outbox, self._config.warm_version)
+        else:
+            self._plan = None
         self._topics.watch(state.subscribed | self.led_topics, now_ms)
         # Often it is a change of the topics that made the group rebalance: the leader decides by
         # what there is now, and the others see whether what they have is still there.
@@ -292,14 +296,16 @@ class Joining:
             self._state.enter(Phase.SYNCING)
             return
         identity, settings = self._state.identity, self._config.warm or WarmSettings()
-        by = Leadership(identity.generation, identity.member_id, settings, self._wall_ms())
+        by = Leadership(
+            identity.generation, identity.member_id, settings, self._wall_ms(), self._plan
+        )
         cluster = self._topics.cluster()
         try:
             outcome = decide(self._assignor, cluster, self._roster, by, self._outbox)
         except Exception as error:  # noqa: BLE001  # the user's own code
             self._fail(error)
             return
-        self._assignments = outcome.assignments
+        self._assignments, self._plan = outcome.assignments, outcome.plan
         decision = Decision(self._assignor, cluster, self._roster.members, outcome)
         self._imbalance.decided(decision, now_ms)
         self._state.enter(Phase.SYNCING)

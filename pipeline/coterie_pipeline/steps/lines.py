@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -10,7 +11,10 @@ from pyspark.sql import functions as F
 from coterie_pipeline.steps.parsing import UNREAD
 from coterie_pipeline.steps.survey import Segment
 
-__all__ = ["each_once", "is_kind", "of_entangled", "readable"]
+__all__ = ["each_once", "is_kind", "of_entangled", "of_groups", "readable"]
+
+#: Of so many groups, each is named in a query.
+_NAMED_MAX: Final = 500
 
 
 def is_kind(*kinds: str) -> Column:
@@ -26,6 +30,15 @@ def readable(bronze: DataFrame) -> DataFrame:
 def of_entangled(good: DataFrame, segments: Iterable[Segment]) -> DataFrame:
     """The lines of entangled files."""
     return good.join(F.broadcast(_entangled(good, segments)), ["node", "segment"], how="left_semi")
+
+
+def of_groups(rows: DataFrame, groups: Sequence[str], *, is_other: bool = False) -> DataFrame:
+    """The rows about some groups, or about all others."""
+    if len(groups) <= _NAMED_MAX:
+        is_named = F.col("group").isin(*groups)
+        return rows.where(~is_named if is_other else is_named)
+    named = rows.sparkSession.createDataFrame([(group,) for group in groups], "`group` STRING")
+    return rows.join(F.broadcast(named), "group", how="left_anti" if is_other else "left_semi")
 
 
 def each_once(bronze: DataFrame, segments: Iterable[Segment]) -> DataFrame:

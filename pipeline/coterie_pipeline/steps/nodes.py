@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Final
+from typing import Any, Final
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from coterie_pipeline.advice.journals import Unread
 from coterie_pipeline.steps.lines import is_kind, of_entangled, readable
 from coterie_pipeline.steps.parsing import CONTROL, UNREAD
 from coterie_pipeline.steps.survey import Segment
@@ -21,8 +22,8 @@ __all__ = ["Facts", "facts", "nodes", "unread"]
 #: How much of a line that can't be read is shown.
 _EXCERPT_CHARACTERS: Final = 120
 
-#: What is asked of Spark in one go: a row for each fact, with up to three numbers.
-_FACT: Final = "what STRING, name STRING, a BIGINT, b BIGINT, c BIGINT"
+#: What begins the name of the fact that lines can't be read, before the reason.
+_WHY: Final = "unread: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +41,13 @@ class Facts:
     copies: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     #: By node, of the lines of entangled files that count: how many, the earliest and the latest.
     counted: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
+    #: The lines that can't be read, by the reason.
+    unread: Sequence[Unread] = ()
 
 
 def facts(bronze: DataFrame, once: DataFrame, segments: Sequence[Segment]) -> Facts:
-    """Ask for all of them."""
-    asked = [_runs(once), _deletions(once)]
+    """Ask Spark for all of them in one go: a row for each, with up to three numbers."""
+    asked = [_runs(once), _deletions(once), _reasons(bronze)]
     numbers = _unread(bronze).where("node is not null and seq is not null").select("node", "seq")
     if any(each.is_entangled for each in segments):
         entangled = of_entangled(readable(bronze), segments)
@@ -61,6 +64,12 @@ def facts(bronze: DataFrame, once: DataFrame, segments: Sequence[Segment]) -> Fa
         {node: [(a, b) for a, b, _ in each] for node, each in found.get("range", {}).items()},
         {node: each[0][:2] for node, each in found.get("copies", {}).items()},
         {node: each[0] for node, each in found.get("counted", {}).items()},
+        [
+            Unread(what.removeprefix(_WHY), *each[0][:2], first_file)
+            for what, by_file in found.items()
+            if what.startswith(_WHY)
+            for first_file, each in by_file.items()
+        ],
     )
 
 
@@ -131,14 +140,29 @@ def _ranges(numbers: DataFrame) -> DataFrame:
     return _fact(ranges, "range", "node", "low", "high")
 
 
+def _reasons(bronze: DataFrame) -> DataFrame:
+    """How many lines can't be read for each reason, in how many files, and the first of these."""
+    by_reason = (
+        _unread(bronze)
+        .groupBy(F.concat(F.lit(_WHY), "why").alias("why"))
+        .agg(
+            F.count("part").alias("lines"),
+            F.count_distinct("segment").alias("files"),
+            F.min("segment").alias("first_file"),
+        )
+    )
+    return by_reason.selectExpr(
+        "why AS what", "first_file AS name", "lines AS a", "files AS b", "BIGINT(NULL) AS c"
+    )
+
+
 # -- the tables --------------------------------------------------------------------------------
 
 
-def nodes(segments: Sequence[Segment], found: Facts, clocks: DataFrame) -> DataFrame:
-    """The table `nodes`; `clocks` says how far clocks are behind each other."""
-    behind_ms: dict[str, int] = {}
-    for row in clocks.collect():
-        behind_ms[row.node] = max(behind_ms.get(row.node, 0), row.behind_ms)
+def nodes(
+    segments: Sequence[Segment], found: Facts, behind_ms: Mapping[str, int]
+) -> list[dict[str, Any]]:
+    """The rows of the table `nodes`; it is known how far each clock is behind others."""
     rows = []
     for node in sorted({each.node for each in segments}):
         own = [each for each in segments if each.node == node]
@@ -155,7 +179,7 @@ def nodes(segments: Sequence[Segment], found: Facts, clocks: DataFrame) -> DataF
                 *(duplicates, conflicts, starts, crashes, back_ms, behind_ms.get(node, 0)),
             )
         )
-    return clocks.sparkSession.createDataFrame(rows, NODES.ddl)
+    return [dict(zip(NODES.names, row, strict=True)) for row in rows]
 
 
 def _plain(segments: Iterable[Segment]) -> Iterator[Segment]:

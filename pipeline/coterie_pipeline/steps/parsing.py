@@ -7,16 +7,18 @@ judges them wherever journals are read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructType
 
 from coterie_pipeline.schema import columns
+from coterie_pipeline.steps.arrow import map_batches
 from coterie_pipeline.steps.values import to_columns
 from coterie_protocol.journal import SCHEMA_VERSION, JournalError, OffsetsCommitted, read_values
 
@@ -27,8 +29,10 @@ __all__ = [
     "DAMAGED",
     "REST_DAMAGED",
     "UNREAD",
+    "Parsed",
     "lines_schema",
     "parse",
+    "parse_in_turn",
 ]
 
 #: The parts of what was read, stored apart: nearly all lines of a journal are commits.
@@ -58,10 +62,22 @@ COMMIT: Final = (
 #: Expressions of this kind recurse in Java, so they are not tried on long lines.
 _COMMIT_BYTES_MAX: Final = 4_096
 
-_COMMIT_SCHEMA: Final = (
-    "v BIGINT, ts BIGINT, node STRING, seq BIGINT, `group` STRING, kind STRING, member STRING,"
-    " generation BIGINT, offsets MAP<STRING, MAP<STRING, BIGINT>>"
-)
+#: The columns of a commit, as SQL over the texts between the quotes of its line.
+_COMMIT_COLUMNS: Final[Mapping[str, str]] = {
+    "segment": "segment",
+    "v": str(SCHEMA_VERSION),
+    "ts": "substr(part[4], 2, length(part[4]) - 2)",
+    "node": "part[7]",
+    "seq": "substr(part[10], 2, length(part[10]) - 2)",
+    "group": "part[13]",
+    "kind": f"'{_COMMITTED}'",
+    "member": "part[21]",
+    "generation": "substr(part[24], 2, length(part[24]) - 2)",
+    f"{_COMMITTED}_offsets": "substr(part[26], 2, length(part[26]) - 2)",
+    "digest": "xxhash64(value)",
+    "part": f"'{COMMITS}'",
+}
+_COMMIT_PARTS: Final = 27
 
 
 def lines_schema() -> StructType:
@@ -77,54 +93,76 @@ def lines_schema() -> StructType:
     )
 
 
-def parse(raw: DataFrame) -> DataFrame:
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """Lines as columns, in two frames: together they have a row for each line."""
+
+    #: The commits that are recognized by their text, which have only some of the columns.
+    commits: DataFrame
+    #: All other lines; `why` says what is wrong with one that can't be taken into account.
+    others: DataFrame
+
+    def together(self) -> DataFrame:
+        """All of them, with all columns."""
+        rows = self.others.unionByName(self.commits, allowMissingColumns=True)
+        return rows.select(*lines_schema().names)
+
+
+def parse(raw: DataFrame) -> Parsed:
     """Read lines: `segment` and `value`, the text without its line break, become columns.
 
-    Every line has a row.  `why` says what is wrong with one that can't be taken into account.
     `raw` is read twice.
     """
-    return _commits(raw.where(_is_commit())).unionByName(_others(raw.where(~_is_commit())))
+    return Parsed(_commits(raw.where(_is_commit())), _others(raw.where(~_is_commit())))
+
+
+def parse_in_turn(raw: DataFrame) -> Iterator[DataFrame]:
+    """The frames of much text, of which each is to be stored before the next one is asked for.
+
+    Only when the commits are stored is it known whether any line looked like one and is none, so
+    that nearly always every line is matched once.
+    """
+    looks = raw.select("segment", "value", _is_whole_commit().alias("is_whole"))
+    odd = Observation()
+    candidates = looks.where(_has_looks_of_commit()).observe(
+        odd, F.count_if(~F.col("is_whole")).alias("lines")
+    )
+    yield _commits(candidates.where("is_whole"))
+    is_other = ~_is_commit() if odd.get["lines"] else ~_has_looks_of_commit()
+    yield _others(raw.where(is_other))
 
 
 def _is_commit() -> Column:
-    """Whether a line is a commit, as far as that can be told by its looks."""
+    """Whether a line is a commit, as far as that can be told by its text."""
+    return _has_looks_of_commit() & _is_whole_commit()
+
+
+def _has_looks_of_commit() -> Column:
     value = F.col("value")
-    return F.coalesce(
-        (F.length(value) <= _COMMIT_BYTES_MAX)
-        & value.contains(f'"kind":"{_COMMITTED}"')
-        & value.rlike(COMMIT)
-        & F.is_valid_utf8(value),
-        F.lit(False),
-    )
+    is_short = F.octet_length(value) <= _COMMIT_BYTES_MAX
+    return F.coalesce(is_short & value.contains(f'"kind":"{_COMMITTED}"'), F.lit(False))
+
+
+def _is_whole_commit() -> Column:
+    value = F.col("value")
+    return F.coalesce(value.rlike(COMMIT) & F.is_valid_utf8(value), F.lit(False))
 
 
 def _commits(raw: DataFrame) -> DataFrame:
-    read = raw.select("segment", "value", F.from_json("value", _COMMIT_SCHEMA).alias("it"))
-    values = {
-        **{name: f"it.`{name}`" for name in (*_ENVELOPE, "member", "generation")},
-        f"{_COMMITTED}_offsets": "it.offsets",
-        "segment": "segment",
-        "digest": "xxhash64(value)",
-        "part": f"'{COMMITS}'",
-    }
-    return read.selectExpr(
-        *(
-            f"CAST({values.get(field.name, 'NULL')} AS {field.dataType.simpleString()})"
-            f" AS `{field.name}`"
-            for field in lines_schema().fields
-        )
+    types = {field.name: field.dataType.simpleString() for field in lines_schema().fields}
+    return raw.selectExpr(
+        "segment", "value", f"split(value, '\"', {_COMMIT_PARTS}) AS part"
+    ).selectExpr(
+        *(f"CAST({sql} AS {types[name]}) AS `{name}`" for name, sql in _COMMIT_COLUMNS.items())
     )
-
-
-_ENVELOPE: Final = ("v", "ts", "node", "seq", "group", "kind")
 
 
 def _others(raw: DataFrame) -> DataFrame:
     schema = lines_schema()
-    lines = raw.where(F.trim("value") != "").select(
+    lines = raw.where("value IS NOT NULL").select(
         "segment", F.col("value").cast("binary"), F.xxhash64("value").alias("digest")
     )
-    return lines.mapInArrow(_judging(to_arrow_schema(schema)), schema)
+    return map_batches(lines, _judging(to_arrow_schema(schema)), schema)
 
 
 def _judging(

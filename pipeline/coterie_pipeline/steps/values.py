@@ -42,10 +42,10 @@ def _fields(kind: str) -> tuple[tuple[str, str, _Convert | None], ...]:
 
 def _converter(type_: DataType) -> _Convert | None:
     """What turns JSON's values into a type's; None if they are the same."""
+    if isinstance(type_, StringType):
+        return _text
     if isinstance(type_, MapType):
         inner = _converter(type_.valueType)
-        if isinstance(type_.valueType, StringType):
-            inner = _text
         return lambda value: [(k, inner(v) if inner else v) for k, v in value.items()]
     if isinstance(type_, ArrayType):
         each = _converter(type_.elementType)

@@ -18,8 +18,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from coterie_pipeline.schema import struct_of
+from coterie_pipeline.steps.arrow import map_batches
+from coterie_pipeline.steps.groups import LINE_COLUMNS, groups_of, lines_by_group
 from coterie_pipeline.steps.lines import each_once
-from coterie_pipeline.steps.replaying import LINE_COLUMNS, by_group, groups_of
 from coterie_pipeline.steps.survey import survey
 from coterie_pipeline.tables import Table, declared
 from coterie_protocol.replay import replay_group
@@ -55,15 +56,15 @@ class Storm:
 def alerts(control: DataFrame, storm: Storm) -> DataFrame:
     """All alerts about some groups, from their parsed control lines."""
     once = each_once(control, survey(control)).where("`group` != ''")
-    lines = by_group(once.select(*LINE_COLUMNS))
-    return lines.mapInArrow(_alerting(storm), ALERTS.ddl)
+    lines = lines_by_group(once.select(*LINE_COLUMNS))
+    return map_batches(lines, _alerting(storm), struct_of(ALERTS.ddl))
 
 
 def _alerting(storm: Storm) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     schema = to_arrow_schema(struct_of(ALERTS.ddl))
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for group, lines in groups_of(batches, {}):
+        for group, lines in groups_of(batches):
             # An overlap that begins with the last line has lasted no time yet, and is one all the
             # same.
             rows = replay_group(group, lines, {}, lines.last_ms + 1)

@@ -10,7 +10,14 @@ from pyspark.sql import functions as F
 
 from coterie_pipeline.files import Files
 from coterie_pipeline.session import quick_session
-from coterie_pipeline.steps.parsing import CONTROL, DAMAGED, REST_DAMAGED, UNREAD, parse
+from coterie_pipeline.steps.parsing import (
+    CONTROL,
+    DAMAGED,
+    REST_DAMAGED,
+    UNREAD,
+    Parsed,
+    parse,
+)
 from coterie_pipeline.streaming.alerts import ALERTS, Storm, alerts
 from coterie_pipeline.streaming.pieces import Pieces, piece_name
 
@@ -54,7 +61,7 @@ class AlertLog:
         return fresh
 
 
-def _read(raw: DataFrame) -> DataFrame:
+def _read(raw: DataFrame) -> Parsed:
     """Parse lines; one that is null is the rest of a file that can't be unpacked."""
     damaged = raw.where("value IS NULL").select(
         "segment",
@@ -62,7 +69,9 @@ def _read(raw: DataFrame) -> DataFrame:
         F.lit(REST_DAMAGED).alias("line"),
         F.lit(UNREAD).alias("part"),
     )
-    return parse(raw).unionByName(damaged, allowMissingColumns=True)
+    parsed = parse(raw)
+    others = parsed.others.unionByName(damaged, allowMissingColumns=True)
+    return Parsed(parsed.commits, others)
 
 
 # -- the batches -----------------------------------------------------------------------------------
@@ -121,20 +130,22 @@ class Batches:
 
     def _take(self, raw: DataFrame, piece: str) -> None:
         raw = raw.persist()  # parsing reads it twice
-        seen = Observation()
+        seen, counted = Observation(), Observation()
         is_about_group = (F.col("part") == CONTROL) & (F.col("group") != "")
         is_damaged = F.col("why") == DAMAGED
-        bronze = _read(raw).observe(
+        parsed = _read(raw)
+        others = parsed.others.observe(
             seen,
             F.count_if(~F.coalesce(is_damaged, F.lit(False))).alias("lines"),
             F.collect_set(F.when(is_damaged, F.col("segment"))).alias("damaged"),
             F.collect_set(F.when(is_about_group, F.col("group"))).alias("groups"),
         )
+        commits = parsed.commits.observe(counted, F.count(F.lit(1)).alias("lines"))
         try:
-            self._pieces.add(piece, bronze)
+            self._pieces.add_parsed(piece, Parsed(commits, others))
         finally:
             raw.unpersist()
-        self.lines += seen.get["lines"]
+        self.lines += seen.get["lines"] + counted.get["lines"]
         if seen.get["damaged"]:
             self._on_damaged(sorted(seen.get["damaged"]))
         groups = seen.get["groups"]

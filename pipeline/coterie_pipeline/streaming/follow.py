@@ -30,7 +30,7 @@ from coterie_pipeline.steps import parse
 from coterie_pipeline.streaming.alerts import Storm
 from coterie_pipeline.streaming.batches import Batches, Stopping
 from coterie_pipeline.streaming.offsets import behind_bytes
-from coterie_pipeline.streaming.pieces import Pieces
+from coterie_pipeline.streaming.pieces import TAILS, Pieces
 from coterie_pipeline.streaming.source import (
     BATCH_BYTES,
     FORMAT,
@@ -52,9 +52,6 @@ _LOOK_S: Final = 0.2
 _SENTENCE: Final = re.compile(r"\bSourceError: (.+)")
 
 _CHECKPOINT: Final = "checkpoint"
-
-#: The piece with what follows the last whole line of each node, as of the latest tables.
-_TAILS: Final = "tails"
 
 #: The micro-batches and the tables take turns on executors that are busy.
 _POOL: Final = "spark.scheduler.pool"
@@ -267,7 +264,7 @@ class _Tables:
         context.setLocalProperty(_POOL, "tables")
         try:
             with self._warehouse.lock:
-                self._warehouse.add(_TAILS, self._tails().transform(parse))
+                self._warehouse.add_parsed(TAILS, parse(self._tails()))
             self._warehouse.merge()
             self._warehouse.refresh()
         finally:

@@ -8,15 +8,19 @@ driver that is killed meanwhile loses nothing and counts nothing twice.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from coterie_pipeline.session import quick_session
-from coterie_pipeline.warehouse import BRONZE, Warehouse
+from coterie_pipeline.steps import CLOCKS, REPLAY, Making, Materialize
+from coterie_pipeline.streaming.rounds import Changes, Rounds
+from coterie_pipeline.tables import TABLES
+from coterie_pipeline.warehouse import ASIDE, BRONZE, Warehouse
 
-__all__ = ["Pieces", "piece_name"]
+__all__ = ["TAILS", "Pieces", "number_of", "piece_name"]
 
 #: So many pieces become one.
 _MERGED: Final = 100
@@ -25,10 +29,19 @@ _LEVELS: Final = range(4)
 
 _PREFIX: Final = "piece="
 
+#: The piece with what follows the last whole line of each node, as of the latest tables.
+TAILS: Final = "tails"
+
 
 def piece_name(number: int, level: int = 0) -> str:
     """The name of a micro-batch's piece, or of a merged piece that ends with it."""
     return f"level{level}-{number:010}"
+
+
+def number_of(piece: str) -> int:
+    """The number of the last micro-batch in a piece; of another piece, one before all others."""
+    number = piece.rpartition("-")[2]
+    return int(number) if number.isdecimal() else -1
 
 
 class Pieces(Warehouse):
@@ -50,6 +63,49 @@ class Pieces(Warehouse):
             void = self._void()
         return read.where(~F.col("piece").isin(void)) if void else read
 
+    def _fill(
+        self,
+        folder: str,
+        former: Mapping[str, Any] | None,
+        ends: DataFrame | None,
+        keep: Materialize,
+        on_stage: Callable[[str], None],
+    ) -> dict[str, Any]:
+        """Write all tables, of which only what changed since the former moment is made again."""
+        with self.lock:
+            # A later piece may be among the lines already; the next round takes it in once more.
+            through = max(map(number_of, self._names()), default=-1)
+            bronze = self.bronze()
+        since = -1 if former is None else former["through"]
+        fresh = [name for name in self._names() if number_of(name) > since]
+        rounds: Rounds | None = None
+
+        def materialize(name: str, rows: DataFrame) -> DataFrame:
+            if name == REPLAY:
+                return keep(name, rows)
+            on_stage(name)
+            assert rounds is not None
+            rounds.store(name, rows)
+            return rounds.read(name, rows) if name == CLOCKS else rows
+
+        making = Making(bronze, materialize, ends)
+        changes = Changes.since(former, bronze, making, fresh, TAILS)
+        if changes.groups is not None:
+            making.restrict(changes.groups)
+        place = None if former is None else f"tables/{former['number']:06}"
+        rounds = Rounds(self.files, folder, place, changes)
+        for table in TABLES:
+            materialize(table.name, making.table(table.name))
+        return {
+            "rows": {table.name: sum(rounds.counts[table.name]) for table in TABLES},
+            "groups": None if changes.groups is None else len(changes.groups),
+            "buckets": rounds.counts,
+            "through": through,
+            "tails": changes.tails,
+            "deleted_ms": changes.deleted_ms,
+            "by_day": changes.by_day,
+        }
+
     def merge(self, at_least: int = _MERGED) -> None:
         """Merge the pieces of each level that has enough of them, except for the newest piece."""
         self.mend()
@@ -65,8 +121,9 @@ class Pieces(Warehouse):
         """Finish or undo a merge that was interrupted."""
         with self.lock:
             void = self._void()
-            for piece in void:
-                self.files.delete(f"{BRONZE}/{_PREFIX}{piece}")
+            aside = [name for name in self.files.names(BRONZE) if name.startswith(ASIDE)]
+            for name in (*(f"{_PREFIX}{piece}" for piece in void), *aside):
+                self.files.delete(f"{BRONZE}/{name}")
             if void:
                 self._note_merge(None)
 
@@ -91,6 +148,9 @@ class Pieces(Warehouse):
         return self.claim("follow")
 
     def _of_level(self, level: int) -> list[str]:
-        prefix = f"{_PREFIX}{piece_name(0, level).partition('-')[0]}-"
+        prefix = f"{piece_name(0, level).partition('-')[0]}-"
+        return [name for name in self._names() if name.startswith(prefix)]
+
+    def _names(self) -> list[str]:
         names = self.files.names(BRONZE)
-        return [name.removeprefix(_PREFIX) for name in names if name.startswith(prefix)]
+        return [name.removeprefix(_PREFIX) for name in names if name.startswith(_PREFIX)]

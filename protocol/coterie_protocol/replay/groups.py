@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -50,7 +50,7 @@ class _Replay:
         self._ends = Ends()
         self._clocks = Clocks()
         self._members = Members.of(lines)
-        self._rebalances = Rebalances(group, self._take_rebalance)
+        self._rebalances = Rebalances(group, _keeper(self._ends, self._rebalance_rows, horizon_ms))
         self._holdings = Holdings(group, self._members, horizon_ms, self._intervals.add)
         self._memberships = Memberships(group, self._members)
         self._kept = Kept(self._members)
@@ -95,9 +95,19 @@ class _Replay:
             row = {"group": self._group, "at": line.at, **{name: line[name] for name in names}}
             self._refusals.append(row, _ROW_BYTES)
 
-    def _take_rebalance(self, row: Row) -> None:
-        self._ends.note(row)
-        self._rebalance_rows.append({**row, "horizon_ms": self._horizon_ms}, _ROW_BYTES)
+
+def _keeper(ends: Ends, rows: Spool, horizon_ms: int) -> Callable[[Row], None]:
+    """What takes rebalances.
+
+    It is no method of the replay: that would then refer to itself, and all its lines would stay in
+    memory until cycles are looked for, which a daemon does seldom.
+    """
+
+    def keep(row: Row) -> None:
+        ends.note(row)
+        rows.append({**row, "horizon_ms": horizon_ms}, _ROW_BYTES)
+
+    return keep
 
 
 @dataclass(slots=True)

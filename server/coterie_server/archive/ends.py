@@ -67,6 +67,13 @@ class GroupEnd:
             return None
         return sum(len(numbers) for each in owned for numbers in (each or {}).values())
 
+    def owned_by(self, member: str | None, instance: str | None) -> int | None:
+        """How many partitions a member has, by either name; None if that is not known."""
+        for each in self.members.values():
+            if each.member == member or (instance is not None and each.instance == instance):
+                return None if each.owned is None else sum(map(len, each.owned.values()))
+        return 0
+
     @property
     def latest(self) -> RebalanceRecord | None:
         """The rebalance that is going on, or the last one."""

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import IO, Final, Self, final
 
 from coterie_protocol.journal import JournalError, read_values
+from coterie_protocol.operations import DRAIN
 from coterie_protocol.replay import GroupLines, Source
 from coterie_server.archive.ends import GroupEnd, end_of
 from coterie_server.archive.files import ArchiveError, find_files
 from coterie_server.archive.scanning import Scan, scan
+from coterie_server.archive.standing import StandingOrder, standing_in
 from coterie_server.journal.backwards import FoundLine
 from coterie_server.past import Asked, Breath, PastLimit, collect, past_json
 from coterie_server.past.marks import Missing
@@ -95,6 +97,15 @@ class Journals:
     def end(self, group: str) -> GroupEnd:
         """What was the case as the journal ends, and the rebalances before."""
         return self._find_end(group, _END_LINES)
+
+    def standing(self, end: GroupEnd) -> list[StandingOrder]:
+        """What administrators had ordered, and still stood as the journal ends."""
+        numbers = self.scan.orders.get(self.scan.numbers[end.group], ())
+        found = standing_in(GroupLines(self._sources(numbers)))
+        for each in found:
+            if each.operation == DRAIN:
+                each.left = end.owned_by(each.member, each.instance)
+        return found
 
     def brief_end(self, group: str) -> GroupEnd:
         """The same with the last rebalance only, which is found more quickly, and is kept."""

@@ -184,7 +184,8 @@ class _Pages:
     def _in_full(self, group_id: str) -> bytes:
         found = self._journals.end(group_id)
         members = [_member(found.members[name]) for name in sorted(found.members)]
-        return _dumps({**_group(found), "members": members}).encode()
+        orders = [asdict(each) for each in self._journals.standing(found)]
+        return _dumps({**_group(found), "operations": orders, "members": members}).encode()
 
     async def offsets(self, request: web.Request) -> web.Response:
         """Show no offsets: they are what a coordinator has."""
@@ -241,7 +242,6 @@ def _group(found: GroupEnd) -> dict[str, Any]:
         "offsets": None,
         "awaiting": None if phase is None else awaiting,
         "next_probing_ms": None,
-        "operations": [],
         "rebalance": None if running is None else rebalance_json(running),
         "rebalances": [rebalance_json(each) for each in found.rebalances],
         "history": {"since_ms": None, "limit": HistoryLimit.KEPT, "message": _LIMIT},

@@ -19,6 +19,7 @@ from typing import IO, Any, Final
 
 from coterie_protocol.journal import JournalError, OffsetsCommitted, read_values
 from coterie_server.archive.files import DAMAGED, ArchiveError, is_packed, lines_of, opened
+from coterie_server.archive.standing import STANDING
 
 __all__ = ["NodeLines", "Scan", "Unread", "scan"]
 
@@ -89,6 +90,8 @@ class Scan:
     in_files: array[int] = field(default_factory=lambda: array("H"))
     dates: array[int] = field(default_factory=lambda: array("q"))
     starts: bytearray = field(default_factory=bytearray)
+    #: The lines by which something was ordered of a group, or by which it was deleted.
+    orders: dict[int, list[int]] = field(default_factory=dict)
     #: The lines of group after group, and where those of each begin.
     by_group: array[int] = field(default_factory=lambda: array("I"))
     begins: array[int] = field(default_factory=lambda: array("I"))
@@ -217,6 +220,8 @@ class _Scanner:
             found.deleted_ms.setdefault(values["topic"], []).append(ts)
         if group is None or kind == OffsetsCommitted.kind:
             return
+        if kind in STANDING or (kind == "group_deleted" and group in found.orders):
+            found.orders.setdefault(group, []).append(len(found.groups))
         if copies:
             number, offset = len(found.files), self._copy(line)
         found.groups.append(group)

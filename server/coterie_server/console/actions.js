@@ -1,9 +1,9 @@
 // What can be done to a group. Each action says what will happen, and happens when it is confirmed.
 
-import { act, groupPath, token } from "./lib/api.js";
+import { act, groupPath, setToken, token } from "./lib/api.js";
 import { ask } from "./dialog.js";
 import { element, mark } from "./lib/dom.js";
-import { counted, memberName, numbersOf, visible } from "./lib/format.js";
+import { counted, numbersOf, visible } from "./lib/format.js";
 import { mountOrders } from "./orders.js";
 
 const REFUSED = new Set([401, 403]);
@@ -29,14 +29,15 @@ export function mountActions(state, frame) {
     orders: orders.root,
     removeMember: (member) => removeMember(state, frame, member),
     drainMember: (member) => orders.drain(member),
-    draw() {
-      orders.draw();
+    draw(now) {
+      orders.draw(now);
       const { group } = state;
       const isEmpty = group.state === "Empty";
       const isStatic = group.members.length > 0 && group.members.every((each) => each.instance !== null);
       for (const [name, each] of Object.entries(buttons)) {
         mark(each, "hidden", state.isGone || !canAct(frame, name));
       }
+      mark(root, "hidden", Object.values(buttons).every((each) => each.hidden));
       const hasNone = isEmpty ? "The group has no members." : null;
       disable(buttons.freeze, isFrozen(group) ? "The group is frozen already." : hasNone);
       disable(buttons.pin, hasNone);
@@ -84,10 +85,23 @@ async function perform(frame, method, path, body) {
     return await act(method, path, body);
   } catch (problem) {
     if (REFUSED.has(problem.status) && ["unauthorized", "forbidden"].includes(problem.name)) {
-      await wantToken(frame, problem.message);
-      return act(method, path, body);
+      return actWithAnother(frame, problem, () => act(method, path, body));
     }
     throw problem;
+  }
+}
+
+/** The token that did for reading is kept if the other one does for nothing. */
+async function actWithAnother(frame, refusal, run) {
+  const before = token();
+  await wantToken(frame, refusal.message);
+  try {
+    return await run();
+  } catch (problem) {
+    if (REFUSED.has(problem.status)) {
+      setToken(before);
+    }
+    throw problem.status === 401 ? new Error("Nothing was done: that token is none of this node's.") : problem;
   }
 }
 
@@ -109,7 +123,7 @@ async function rebalance(state, frame) {
 }
 
 async function removeMember(state, frame, member) {
-  const name = visible(memberName(member));
+  const name = visible(state.names.get(member.member));
   const owned = Object.values(member.owned ?? {}).reduce((sum, some) => sum + some.length, 0);
   const body = [
     text(`${name} at ${visible(member.host)} leaves ${visible(state.name)}. Its ${counted(owned, "partition")} go to the others with a rebalance.`),
@@ -123,23 +137,35 @@ async function removeMember(state, frame, member) {
 }
 
 async function reset(state, frame) {
-  const topics = [...new Set([...(state.offsetTopics ?? []), ...Object.keys(state.topicSizes ?? {})])].sort();
+  const topics = [...(state.offsetTopics ?? [])].sort();
   const topic = element("input", { id: "reset-topic", list: "reset-topics", required: true, value: topics[0] ?? "", autocomplete: "off" });
-  const partitions = element("input", { id: "reset-partitions", placeholder: "all of them", pattern: "[0-9, \\-]*", autocomplete: "off" });
-  const to = element("input", { id: "reset-to", inputmode: "numeric", pattern: "[0-9]{1,15}", placeholder: "forget the offsets", autocomplete: "off" });
+  const partitions = element("input", { id: "reset-partitions", placeholder: "all of them", autocomplete: "off" });
+  const to = element("input", { id: "reset-to", inputmode: "numeric", required: true, pattern: "[0-9]{1,15}", title: "A whole number from 0", autocomplete: "off" });
+  const how = element(
+    "select",
+    { id: "reset-how" },
+    element("option", { value: "set" }, "begin at an offset"),
+    element("option", { value: "delete" }, "have none, and begin as clients do then"),
+  );
+  const offset = labelled("Offset to begin at", to);
+  how.addEventListener("change", () => {
+    to.disabled = how.value === "delete";
+    mark(offset, "hidden", to.disabled);
+  });
   const body = [
-    text(`Members of ${visible(state.name)} that join later begin at these offsets. What was committed before is forgotten.`),
+    text(`This is where members of ${visible(state.name)} begin that join later. What was committed before is forgotten.`),
     labelled("Topic", topic),
     element("datalist", { id: "reset-topics" }, topics.map((each) => element("option", { value: each }))),
     labelled("Partitions, such as 0-3, 7", partitions),
-    labelled("Offset to begin at", to),
+    labelled("These", how),
+    offset,
   ];
   const run = () => {
     const wanted = partitions.value.trim();
     return perform(frame, "POST", groupPath(state.name, "/offsets/reset"), {
       topic: topic.value,
       ...(wanted === "" ? {} : { partitions: numbersOf(wanted) }),
-      to: to.value === "" ? "delete" : Number(to.value),
+      to: how.value === "delete" ? "delete" : Number(to.value),
     });
   };
   const done = await ask("Reset offsets?", body, "Reset", run, { dangerous: true });
@@ -155,7 +181,7 @@ async function remove(state, frame) {
   const done = await ask(`Delete ${visible(state.name)}?`, body, "Delete", run, { dangerous: true });
   if (done !== null) {
     frame.announce("The group was deleted.");
-    frame.go("/");
+    frame.go(frame.left.hash);
   }
 }
 

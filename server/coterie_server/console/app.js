@@ -1,8 +1,8 @@
 // The console: asks the node what it is, and shows a list of groups or one group, by the address.
 
 import { getJson, setToken, token } from "./lib/api.js";
-import { element, fill, mark, setText } from "./lib/dom.js";
-import { timeOfDay, visible } from "./lib/format.js";
+import { element, mark, setText } from "./lib/dom.js";
+import { dateAndTime, shortened, timeOfDay, visible, zone } from "./lib/format.js";
 import { makeClock } from "./clock.js";
 import { askForToken } from "./dialog.js";
 import { mountGroup } from "./group.js";
@@ -22,6 +22,7 @@ let facts = null;
 let page = null;
 let retry = 0;
 let lastHeard = null;
+let wantsSearch = false;
 
 /** What pages may ask of the frame around them. */
 const frame = {
@@ -31,6 +32,7 @@ const frame = {
   },
   /** Say that all is well (null), or what is not; pages go on by themselves. */
   tell(problem) {
+    lastHeard = problem === null ? clock.now() : lastHeard;
     tellConnection(problem);
     tellProblem(problem);
   },
@@ -50,11 +52,12 @@ const frame = {
   go(hash) {
     location.hash = hash;
   },
+  /** How the list of groups was left, so that going back to it leads to the same place. */
+  left: { hash: "#/", group: null, rows: 0, scroll: 0 },
 };
 
 function tellConnection(problem) {
-  if (problem === null) {
-    lastHeard = clock.now();
+  if (problem === null || problem.status === 404) {
     setText(connection, facts?.mode === "journal" ? "from a journal" : "live");
     mark(connection, "data-state", "live");
   } else {
@@ -63,19 +66,19 @@ function tellConnection(problem) {
   }
 }
 
+// The same elements each time: a screen reader says only what is new.
+const said = element("span");
+const askAgain = element("button", { type: "button", hidden: true }, "Enter a token");
+
 function tellProblem(problem) {
   mark(notice, "hidden", problem === null);
   if (problem === null) {
-    fill(notice);
+    setText(said, "");
     return;
   }
-  const since = lastHeard === null ? "" : ` What is shown is from ${timeOfDay(lastHeard)}.`;
-  const parts = [element("span", {}, `${inWords(problem)}${since}`)];
-  if (problem.status === 401) {
-    const ask = () => giveToken(problem.message);
-    parts.push(element("button", { type: "button", on: { click: ask } }, "Enter a token"));
-  }
-  fill(notice, ...parts);
+  const since = page?.isKnown() ? ` What is shown is from ${timeOfDay(lastHeard)}.` : "";
+  setText(said, `${inWords(problem, facts?.mode !== "journal")}${since}`);
+  mark(askAgain, "hidden", problem.status !== 401);
 }
 
 async function giveToken(why) {
@@ -108,6 +111,7 @@ function show() {
     return;
   }
   page?.destroy();
+  page = null;
   window.scrollTo(0, 0);
   const root = element("div", { class: "page" });
   main.replaceChildren(root);
@@ -116,20 +120,50 @@ function show() {
   page.group = group;
 }
 
-async function start() {
-  clearTimeout(retry);
-  try {
-    facts = await getJson("/v1/console");
-  } catch (problem) {
-    frame.tell(problem);
-    if (problem.status === 401 && page === null && token() === "") {
-      giveToken(problem.message);
-    }
-    retry = setTimeout(start, RETRY_MS);
+/** Show what the address names now; nothing of what was shown before stays open. */
+function move(event) {
+  document.querySelectorAll("dialog").forEach((each) => each.close());
+  if (page?.group === null) {
+    const { group } = readAddress();
+    frame.left = { hash: new URL(event.oldURL).hash || "#/", group, rows: page.rows(), scroll: window.scrollY };
+  }
+  if (facts === null) {
     return;
   }
-  const where = facts.mode === "journal" ? "a journal" : `node ${facts.node}`;
-  setText(document.getElementById("where"), `${where} · ${facts.version}`);
+  show();
+  const search = wantsSearch ? document.querySelector("input[type=search]") : null;
+  wantsSearch = false;
+  (search ?? main).focus({ preventScroll: true });
+}
+
+/** Take the journal's end for the present, and say what journal it is. */
+async function readJournal() {
+  const { nodes } = await getJson("/v1/journal");
+  const ends = nodes.map((each) => each.last_ms).filter((each) => each !== null);
+  if (ends.length === 0) {
+    return "an empty journal";
+  }
+  clock.stand(Math.max(...ends));
+  const names = nodes.map((each) => each.node).join(", ");
+  return `journal of ${nodes.length === 1 ? "node" : "nodes"} ${shortened(names, 30)} to ${dateAndTime(clock.now())}`;
+}
+
+async function start() {
+  clearTimeout(retry);
+  let where;
+  try {
+    facts = await getJson("/v1/console");
+    where = facts.mode === "journal" ? await readJournal() : `node ${facts.node}`;
+  } catch (problem) {
+    frame.tell(problem);
+    if (problem.status !== 401) {
+      retry = setTimeout(start, RETRY_MS);
+    } else if (token() === "") {
+      giveToken(inWords(problem, true));
+    }
+    return;
+  }
+  setText(document.getElementById("where"), `${where} · ${facts.version} · times in ${zone(clock.now())}`);
   frame.tell(null);
   page?.destroy();
   page = null;
@@ -141,6 +175,8 @@ function isTyping(target) {
 }
 
 document.body.append(announcer);
+notice.append(said, askAgain);
+askAgain.addEventListener("click", () => giveToken(said.textContent));
 document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault();
   main.focus();
@@ -153,16 +189,13 @@ document.addEventListener("keydown", (event) => {
     if (search) {
       search.focus();
     } else {
-      frame.go("/");
-      requestAnimationFrame(() => document.querySelector("input[type=search]")?.focus());
+      wantsSearch = true;
+      frame.left.group = null;
+      frame.go(frame.left.hash);
     }
   }
 });
 mark(tokenButton, "hidden", token() === "");
 tokenButton.addEventListener("click", () => giveToken("Another token takes the place of this one."));
-window.addEventListener("hashchange", () => {
-  if (facts !== null) {
-    show();
-  }
-});
+window.addEventListener("hashchange", move);
 start();

@@ -6,10 +6,15 @@ const QUICK_MS = 200;
 /** A clock that goes by the node's, whatever the browser's machine says. */
 export function makeClock() {
   let ahead = 0;
+  let still = null;
   return {
     /** The node's date in milliseconds. */
     now() {
-      return Date.now() + ahead;
+      return still ?? Date.now() + ahead;
+    },
+    /** Stand still at a date, as that of a journal's last line. */
+    stand(ms) {
+      still = ms;
     },
     /** Take note of what the node says; the least delay since then is not known, so it is ignored. */
     set(nodeMs) {

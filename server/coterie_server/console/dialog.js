@@ -59,7 +59,7 @@ export function ask(title, body, button, confirm, { dangerous = false } = {}) {
     });
     dialog.addEventListener("close", () => {
       dialog.remove();
-      before?.focus?.();
+      before?.focus?.({ preventScroll: true });
       resolve(answer);
     });
     document.body.append(dialog);

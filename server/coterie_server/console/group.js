@@ -1,9 +1,8 @@
 // The page of one group: what it is, who owns what, and what is going on in it.
 
-import { getJson, groupPath, watch } from "./lib/api.js";
+import { ApiError, canBeAsked, getJson, groupPath, watch } from "./lib/api.js";
 import { element, fill, mark, setText } from "./lib/dom.js";
-import { count, counted, duration, memberNames, visible } from "./lib/format.js";
-import * as format from "./lib/format.js";
+import { compareByName, count, counted, duration, memberNames, visible, wholeSeconds } from "./lib/format.js";
 import { colourKey, makePalette } from "./lib/palette.js";
 import { everySecond, onceAFrame } from "./clock.js";
 import { mountActions } from "./actions.js";
@@ -11,14 +10,16 @@ import { mountMap } from "./map.js";
 import { mountMembers } from "./members.js";
 import { mountOffsets } from "./offsets.js";
 import { mountRebalances } from "./rebalances.js";
+import { mountPast } from "./past.js";
 import { mountProgress } from "./progress.js";
+import { UNASKABLE } from "./problems.js";
 import { isRebalancing, showState, stateBadge, stateName } from "./states.js";
 import { makeTable } from "./table.js";
 
 // A node writes its journal within a second.
 const JOURNAL_MS = 1500;
-// With worker-2 before worker-10.
-const ORDER = new Intl.Collator("en", { numeric: true });
+// Where nothing happens, the past grows longer all the same.
+const PAST_MS = 60_000;
 
 function makeState(name) {
   return {
@@ -39,7 +40,7 @@ export function mountGroup(root, frame, name) {
   const parts = makeParts(root, state, frame);
   const draw = onceAFrame(() => drawAll(parts, state, frame));
   state.redraw = draw;
-  const past = mountPastLater(parts.past, state, frame);
+  const past = makePast(parts.past, state, frame);
   const onState = (problem) => {
     if (problem !== null) {
       state.isGone = problem.name === "group_not_found";
@@ -53,16 +54,23 @@ export function mountGroup(root, frame, name) {
   };
   const path = groupPath(name);
   const stops = [];
-  if (frame.facts.mode === "journal") {
-    loadOnce(state, frame, draw);
+  draw();
+  if (!canBeAsked(name)) {
+    state.isGone = true;
+    frame.tell(new ApiError(404, "unaskable", UNASKABLE));
+  } else if (frame.facts.mode === "journal") {
+    loadOnce(state, frame, past, draw);
   } else {
     stops.push(watch(`${path}/watch`, { onEvent, onState }));
     stops.push(watchOwners(path, state, draw));
     stops.push(parts.offsets.poll(draw));
+    const growing = setInterval(() => document.hidden || past.refresh(), PAST_MS);
+    stops.push(() => clearInterval(growing));
   }
   stops.push(everySecond(draw, () => state.group !== null && isRebalancing(state.group.state)));
   return {
     update: () => true,
+    isKnown: () => state.group !== null,
     destroy() {
       stops.forEach((stop) => stop());
       past.destroy();
@@ -71,6 +79,7 @@ export function mountGroup(root, frame, name) {
 }
 
 function makeParts(root, state, frame) {
+  mark(root, "data-known", "false");
   const badge = stateBadge();
   const facts = element("dl", { class: "facts" });
   const actions = mountActions(state, frame);
@@ -80,14 +89,14 @@ function makeParts(root, state, frame) {
     facts,
     actions,
     progress: mountProgress(state),
-    map: mountMap(state),
-    members: mountMembers(state, actions),
+    map: mountMap(state, frame),
+    members: mountMembers(state, actions, frame),
     offsets: mountOffsets(state, frame),
     rebalances: mountRebalances(state),
     past: element("section", { class: "past", "aria-label": "Past", hidden: true }),
   };
   root.append(
-    element("nav", { class: "crumbs", "aria-label": "You are here" }, element("a", { href: "#/" }, "Groups")),
+    element("nav", { class: "crumbs", "aria-label": "You are here" }, element("a", { href: frame.left.hash }, "Groups")),
     element(
       "div",
       { class: "title" },
@@ -113,10 +122,11 @@ function takeGroupEvent(state, frame, kind, data, past) {
   } else if (kind === "seen") {
     frame.clock.set(data.now_ms);
     state.seen = new Map(Object.entries(data.seen));
+    frame.tell(null);
   } else if (kind === "group") {
     const before = state.group;
     const names = memberNames(data.members);
-    const byName = (one, other) => ORDER.compare(names.get(one.member), names.get(other.member));
+    const byName = (one, other) => compareByName(names.get(one.member), names.get(other.member));
     state.group = { ...data, members: [...data.members].sort(byName) };
     state.isGone = false;
     state.seen = new Map(data.members.map((each) => [each.member, each.last_seen_ms]));
@@ -124,7 +134,9 @@ function takeGroupEvent(state, frame, kind, data, past) {
     state.palette.know(data.members.map(colourKey));
     frame.tell(null);
     announce(state, frame);
-    if (before?.rebalances[0]?.ended_ms !== data.rebalances[0]?.ended_ms) {
+    past.begin();
+    const isElsewhere = before !== null && before.node !== data.node;
+    if (isElsewhere || before?.rebalances[0]?.ended_ms !== data.rebalances[0]?.ended_ms) {
       refreshSoon(past, before !== null, frame.clock.now() - data.rebalances[0]?.ended_ms);
     }
   }
@@ -141,10 +153,11 @@ function refreshSoon(past, isNews, agoMs) {
 }
 
 /** In a journal nothing changes any more, so it is asked for once. */
-async function loadOnce(state, frame, draw) {
+async function loadOnce(state, frame, past, draw) {
   try {
-    takeGroupEvent(state, frame, "group", await getJson(groupPath(state.name)), { refresh() {} });
+    takeGroupEvent(state, frame, "group", await getJson(groupPath(state.name)), past);
   } catch (problem) {
+    state.isGone = problem.status === 404;
     frame.tell(problem);
   }
   draw();
@@ -178,19 +191,17 @@ function announce(state, frame) {
   }
 }
 
-/** The page's part about the past, which is loaded where the node tells of it. */
-function mountPastLater(root, state, frame) {
+/** The page's part about the past, where the node tells of it; it begins when the group is known. */
+function makePast(root, state, frame) {
   let mounted = null;
   let isOver = false;
-  if (frame.facts.past) {
-    import("./past.js").then(({ mountPast }) => {
-      if (!isOver) {
-        mark(root, "hidden", false);
-        mounted = mountPast(root, { group: state.name, getJson, palette: state.palette, format });
-      }
-    });
-  }
   return {
+    begin() {
+      if (mounted === null && !isOver && frame.facts.past) {
+        mark(root, "hidden", false);
+        mounted = mountPast(root, { group: state.name, getJson, palette: state.palette });
+      }
+    },
     refresh: () => mounted?.refresh(),
     destroy() {
       isOver = true;
@@ -203,8 +214,10 @@ function mountPastLater(root, state, frame) {
 function drawAll(parts, state, frame) {
   const { group } = state;
   mark(parts.root, "data-gone", state.isGone);
+  mark(parts.root, "data-known", String(group !== null));
   mark(parts.root, "aria-busy", group === null && !state.isGone ? "true" : null);
   if (group === null) {
+    setText(parts.badge, state.isGone ? "Not there" : "Loading …");
     return;
   }
   const now = frame.clock.now();
@@ -214,13 +227,13 @@ function drawAll(parts, state, frame) {
   } else {
     showState(parts.badge, group.state);
   }
-  drawFacts(parts.facts, state);
+  drawFacts(parts.facts, state, now);
   for (const each of ["actions", "progress", "map", "members", "offsets", "rebalances"]) {
     parts[each].draw(now);
   }
 }
 
-function drawFacts(facts, state) {
+function drawFacts(facts, state, now) {
   const { group } = state;
   const owned = state.table.cells(group).filter((each) => each.owner !== null).length;
   const shown = [
@@ -229,11 +242,11 @@ function drawFacts(facts, state) {
     ["Generation", count(group.generation)],
     ["Assignor", group.protocol ?? "—"],
     ["Leader", visible(state.names.get(group.leader) ?? "—")],
-    ["Coordinator", group.node === undefined ? "—" : `node ${group.node}, shard ${group.shard}`],
+    ["Coordinator", coordinatorOf(group)],
   ];
   if (group.next_probing_ms !== null && group.next_probing_ms !== undefined) {
-    const left = Math.max(0, group.next_probing_ms - Date.now());
-    shown.push(["Looks at copies again", `in ${duration(left)}`]);
+    const left = Math.max(0, group.next_probing_ms - now);
+    shown.push(["Looks at copies again", `in ${duration(wholeSeconds(left))}`]);
   }
   while (facts.children.length > shown.length) {
     facts.lastChild.remove();
@@ -245,11 +258,21 @@ function drawFacts(facts, state) {
     const [term, definition] = facts.children[at].children;
     fill(term, name);
     setText(definition, value);
-    mark(definition, "title", value.length > 24 ? value : null);
   });
 }
 
+/** The node that has the group; a journal does not say which shard it was in. */
+function coordinatorOf({ node, shard }) {
+  if (node === undefined) {
+    return "—";
+  }
+  return shard === null ? `node ${node}` : `node ${node}, shard ${shard}`;
+}
+
 function partitionsText(state, owned) {
+  if (owned === 0 && state.group.members.some((each) => each.owned === null)) {
+    return "—";
+  }
   const all = state.table.cells(state.group).length;
   return owned === all ? counted(all, "owned", "owned") : `${count(owned)} of ${count(all)} owned`;
 }

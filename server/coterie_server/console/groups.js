@@ -1,10 +1,11 @@
 // The list of groups: searched and ordered by the node, and kept up to date line by line.
 
-import { getJson, watch } from "./lib/api.js";
+import { canBeAsked, getJson, watch } from "./lib/api.js";
 import { element, mark, reconcile, setText } from "./lib/dom.js";
 import { count, counted, dateAndTime, visible } from "./lib/format.js";
+import { UNASKABLE } from "./problems.js";
 import { everySecond, onceAFrame } from "./clock.js";
-import { STATE_NAMES, costOf, shortState, showState, stateBadge, stateName, whenAndHowLong } from "./states.js";
+import { COST_NOTE, STATE_NAMES, costOf, shortState, showState, stateBadge, stateName, whenAndHowLong } from "./states.js";
 
 const PAGE = 100;
 const SEARCH_MS = 200;
@@ -77,6 +78,7 @@ function parametersOf(list, more = {}) {
 /** Show the list; the result is told of other parameters by `update`, and ended by `destroy`. */
 export function mountGroups(root, frame, query) {
   const list = makeList(query);
+  let left = frame.left.hash === (location.hash || "#/") ? frame.left : null;
   const view = makeView(list);
   root.append(...view.parts);
   let generation = 0;
@@ -86,10 +88,12 @@ export function mountGroups(root, frame, query) {
   const load = async (keep = 0) => {
     const mine = (generation += 1);
     try {
-      await fetchRows(list, Math.max(keep, PAGE), () => mine === generation);
+      await fetchRows(list, Math.max(keep, left?.rows ?? 0, PAGE), () => mine === generation);
       if (mine === generation) {
         frame.tell(null);
         draw();
+        goBackTo(root, left);
+        left = null;
       }
     } catch (problem) {
       if (mine === generation) {
@@ -119,6 +123,7 @@ export function mountGroups(root, frame, query) {
     }
   };
   const choose = (changes) => {
+    left = null;
     Object.assign(list, changes, { isKnown: false });
     list.rows.clear();
     history.replaceState(null, "", `#/?${parametersOf(list)}`);
@@ -138,6 +143,8 @@ export function mountGroups(root, frame, query) {
   const stopClock = everySecond(draw);
   return {
     update: () => false,
+    isKnown: () => list.isKnown,
+    rows: () => list.rows.size,
     destroy() {
       generation += 1;
       stop?.();
@@ -145,6 +152,17 @@ export function mountGroups(root, frame, query) {
       clearInterval(refresh);
     },
   };
+}
+
+/** Have the list stand where it was left, at the group that was opened, if it is to be seen still. */
+function goBackTo(root, left) {
+  if (left !== null && left.group !== null) {
+    requestAnimationFrame(() => {
+      window.scrollTo(0, left.scroll);
+      const row = [...root.querySelectorAll("tr[data-group]")].find((each) => each.dataset.group === left.group);
+      row?.querySelector("a")?.focus({ preventScroll: true });
+    });
+  }
 }
 
 async function fetchRows(list, wanted, isCurrent) {
@@ -268,14 +286,18 @@ function listen(choose, search, order, state) {
 function tableHead() {
   const names = ["Group", "State", "Members", "Partitions", "Last rebalance", "Cost", "Last hour"];
   const numbers = new Set(["Members", "Partitions", "Cost", "Last hour"]);
+  const notes = { Cost: COST_NOTE, "Last hour": "How often it rebalanced in the last hour" };
   const cells = names.map((name) =>
-    element("th", { scope: "col", class: numbers.has(name) ? "number" : null }, name),
+    element("th", { scope: "col", class: numbers.has(name) ? "number" : null, title: notes[name] }, name),
   );
   return element("thead", {}, element("tr", {}, cells));
 }
 
 function makeRow(row) {
-  const link = element("a", { href: `#/groups/${encodeURIComponent(row.group)}`, dir: "auto" }, visible(row.group));
+  const name = visible(row.group);
+  const link = canBeAsked(row.group)
+    ? element("a", { href: `#/groups/${encodeURIComponent(row.group)}`, dir: "auto" }, name)
+    : element("span", { dir: "auto", title: UNASKABLE }, name);
   const parts = {
     badge: stateBadge(),
     members: element("td", { class: "number", "data-name": "members" }),
@@ -309,6 +331,7 @@ function updateRow(child, row, now) {
   setText(parts.partitions, count(row.partitions));
   setText(parts.why, last === null ? "—" : last.because);
   setText(parts.when, last === null ? "" : whenAndHowLong(last, now));
+  mark(parts.when, "hidden", last === null);
   mark(parts.when, "title", last === null ? null : dateAndTime(last.started_ms));
   setText(parts.cost, last === null ? "—" : costOf(last));
   setText(parts.hour, row.rebalances_last_hour === 0 ? "–" : count(row.rebalances_last_hour));

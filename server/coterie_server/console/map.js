@@ -20,18 +20,20 @@ const STATES = {
   unowned: "without an owner",
 };
 
-export function mountMap(state) {
+export function mountMap(state, frame) {
   const topics = element("div", { class: "topics" });
   const detail = element("p", { class: "detail" }, DETAIL);
   const order = { isByOwner: false };
   const arrange = element("button", { type: "button", class: "quiet", "aria-pressed": "false" }, "Sort by owner");
   const legend = element("ul", { class: "legend", "aria-label": "Owners" });
   const table = makeOwnerTable();
+  // A journal is not asked who owns a key.
+  const finder = frame.facts.mode === "journal" ? null : mountFinder(state, topics);
   const hint = element("p", { class: "empty", hidden: true });
   const root = element(
     "section",
     { class: "panel map", "aria-labelledby": "map-title" },
-    element("header", {}, element("h2", { id: "map-title" }, "Who owns what"), mountFinder(state, topics), arrange),
+    element("header", {}, element("h2", { id: "map-title" }, "Who owns what"), finder, arrange),
     legend,
     topics,
     hint,
@@ -64,10 +66,14 @@ export function mountMap(state) {
         table.draw(world);
       }
       paint(topics, world);
-      mark(detail, "hidden", cells.length === 0);
+      for (const each of [detail, arrange, finder, legend]) {
+        if (each !== null) {
+          mark(each, "hidden", cells.length === 0);
+        }
+      }
       mark(table.root, "hidden", cells.length === 0);
       mark(hint, "hidden", cells.length > 0);
-      setText(hint, whyEmpty(state.group));
+      setText(hint, whyEmpty(state.group, finder === null));
     },
   };
 }
@@ -82,12 +88,14 @@ function arranged(cells, order, world) {
   return [...cells].sort((a, b) => placeOf(a) - placeOf(b) || a.partition - b.partition);
 }
 
-function whyEmpty(group) {
+function whyEmpty(group, isJournal) {
   if (group.members.length === 0) {
     return "The group has no members, so no partition has an owner.";
   }
   if (group.members.every((each) => each.owned === null)) {
-    return "What these members share out is nothing that the coordinator can read.";
+    return isJournal
+      ? "The journal does not say who owned what at its end."
+      : "What these members share out is nothing that the coordinator can read.";
   }
   return "No partition is assigned.";
 }
@@ -145,13 +153,14 @@ function updateCell(button, cell, world, isNumbered) {
   const copies = world.copies.get(keyOf(cell.topic, cell.partition));
   const key = owner ? colourKey(owner) : null;
   const warming = copies?.warming[0] ?? copies?.targets[0];
-  const look = [cell.state, key, warming?.member, isNumbered, cell.token].join("\n");
+  const kind = copies?.warming.length ? "warming" : "target";
+  const look = [cell.state, key, warming?.member, kind, isNumbered, cell.token].join("\n");
   if (button.look === look) {
     return;
   }
   button.look = look;
   mark(button, "data-state", cell.state);
-  mark(button, "data-copies", warming !== undefined);
+  mark(button, "data-copies", warming === undefined ? null : kind);
   button.style.setProperty("--own", key === null ? "transparent" : world.palette.colour(key));
   button.style.setProperty("--ink", key === null ? "inherit" : world.palette.ink(key));
   button.style.setProperty("--next", warming ? world.palette.colour(colourKey(warming)) : "transparent");
@@ -273,7 +282,7 @@ function drawLegend(legend, world, state) {
 }
 
 function makeKind({ kind, text }) {
-  const sample = element("span", { class: "cell sample", "data-state": kind, "data-copies": kind === "warming" });
+  const sample = element("span", { class: "cell sample", "data-state": kind, "data-copies": kind === "warming" && "warming" });
   return element("li", {}, sample, text);
 }
 

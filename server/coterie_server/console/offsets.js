@@ -116,7 +116,11 @@ function makeTopic({ topic }) {
   const made = element(
     "details",
     { class: "offset-topic", "data-topic": topic },
-    element("summary", {}, element("b", { dir: "auto" }, visible(topic)), parts.speed, parts.many, parts.latest),
+    element(
+      "summary",
+      {},
+      ...[element("b", { dir: "auto" }, visible(topic)), parts.speed, parts.many, parts.latest].flatMap((each) => [each, " "]),
+    ),
     element(
       "div",
       { class: "scrolls" },

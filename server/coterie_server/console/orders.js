@@ -2,7 +2,7 @@
 
 import { ask } from "./dialog.js";
 import { element, mark, reconcile, setText } from "./lib/dom.js";
-import { counted, dateAndTime, numbersOf, ranges, timeOfDay, visible } from "./lib/format.js";
+import { counted, dayAndTime, numbersOf, ranges, visible } from "./lib/format.js";
 
 const HOURS_MS = 3_600_000;
 const NAMES = { drain: "Drained", pin: "Pinned", "keep-from": "Kept away", freeze: "Frozen" };
@@ -22,11 +22,11 @@ export function mountOrders(state, order) {
     drain: (member) => drain(state, order, member),
     pin: () => pin(state, order),
     freeze: () => freeze(state, order),
-    draw() {
+    draw(now) {
       const orders = state.group.operations ?? [];
       mark(root, "hidden", orders.length === 0);
       const keyed = orders.map((each, at) => ({ ...each, key: `${each.operation} ${each.since_ms} ${at}` }));
-      reconcile(list, keyed, (each) => each.key, () => makeOrder(order), (child, each) => updateOrder(child, each, state));
+      reconcile(list, keyed, (each) => each.key, () => makeOrder(order), (child, each) => updateOrder(child, each, state, now));
     },
   };
 }
@@ -44,22 +44,27 @@ function makeOrder(order) {
   return made;
 }
 
-function updateOrder(child, order, state) {
+/** What is the case; a member is drained once it has nothing left. */
+function nameOf({ operation, left }) {
+  return operation === "drain" && left !== 0 ? "Draining" : (NAMES[operation] ?? operation);
+}
+
+function updateOrder(child, order, state, now) {
   child.order = order;
   const { parts } = child;
-  setText(parts.name, NAMES[order.operation] ?? order.operation);
-  setText(parts.text, describe(order, state));
-  setText(parts.more, moreOf(order));
+  setText(parts.name, nameOf(order));
+  setText(parts.text, describe(order, state, now));
+  setText(parts.more, moreOf(order, now));
   mark(parts.end, "hidden", !state.canAct?.(ENDS[order.operation]));
   mark(parts.end, "aria-label", `End it: ${parts.name.textContent} ${parts.text.textContent}`);
 }
 
-function describe(order, state) {
+function describe(order, state, now) {
   const who = order.instance ?? state.names.get(order.member) ?? order.member;
   const name = who === null || who === undefined ? "" : visible(who);
   const which = Object.entries(order.partitions ?? {}).map(([topic, some]) => `${visible(topic)} ${ranges(some)}`);
   if (order.operation === "freeze") {
-    return `until ${dateAndTime(order.until_ms)}: no partition moves, but those of members that are gone`;
+    return `until ${dayAndTime(order.until_ms, now)}: no partition moves, but those of members that are gone`;
   }
   if (order.operation === "drain") {
     return order.left === null ? name : `${name}, which has ${order.left === 0 ? "none left" : `${counted(order.left, "partition")} left`}`;
@@ -67,8 +72,8 @@ function describe(order, state) {
   return `${which.join("; ")} ${order.operation === "pin" ? "to" : "from"} ${name}`;
 }
 
-function moreOf(order) {
-  const parts = [`since ${timeOfDay(order.since_ms)}`];
+function moreOf(order, now) {
+  const parts = [`since ${dayAndTime(order.since_ms, now)}`];
   if (order.by) {
     parts.push(`by ${visible(order.by)}`);
   }
@@ -125,7 +130,7 @@ function pin(state, order) {
     element("option", { value: "keep-from" }, "are kept from"),
   );
   const topic = element("select", { id: "pin-topic" }, topics.map((each) => element("option", { value: each }, visible(each))));
-  const which = element("input", { id: "pin-partitions", required: true, pattern: "[0-9, \\-]+", autocomplete: "off" });
+  const which = element("input", { id: "pin-partitions", required: true, autocomplete: "off" });
   const reason = reasonField();
   const body = [
     text("The leader assigns by this from the next rebalance on, which begins at once, until the order is ended."),
@@ -156,7 +161,7 @@ function freeze(state, order) {
 }
 
 function end(given, order, description) {
-  const body = [text(`This is ended now: ${NAMES[given.operation]} ${description}`)];
+  const body = [text(`This is ended now: ${nameOf(given)} ${description}`)];
   return ask("End the order?", body, "End it", () => order(ENDS[given.operation], endOf(given)));
 }
 

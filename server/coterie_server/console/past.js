@@ -9,6 +9,7 @@ import { makeMomentView } from "./past_moment.js";
 import { makeTimeline } from "./past_timeline.js";
 
 const MINUTE_MS = 60_000;
+const PASSING = new Set(["not_ready", "not_available"]);
 const SPANS = [
   ["5 minutes", 5 * MINUTE_MS],
   ["Hour", 60 * MINUTE_MS],
@@ -16,22 +17,32 @@ const SPANS = [
 ];
 const STEPS = 1000;
 const SECOND_MS = 1000;
+const RETRY_MS = 3000;
+// The node has to read its journal for an answer.
+const REST_MS = 2000;
 
 /**
  * Shows the past of a group in `root`. `refresh` loads it anew; `destroy` ends it.
  */
 export function mountPast(root, { group, getJson, palette }) {
-  const state = { group, getJson, spanMs: 60 * MINUTE_MS, untilMs: null, past: null, at: 0, isLatest: true, asked: null };
+  const state = { group, getJson, spanMs: 60 * MINUTE_MS, untilMs: null, past: null, at: 0, isLatest: true, asked: null, timer: 0, isStale: false, restsUntil: 0 };
   const pick = (at, says = true) => pickMoment(parts, state, at, says);
   const parts = makeParts(palette, pick);
   const load = () => loadPast(parts, state, pick);
   listen(parts, state, pick, load);
+  parts.root = root;
   root.append(...panelOf(parts));
   mark(root, "class", "panel past");
   load();
   return {
-    refresh: () => state.isLatest && state.untilMs === null && load(),
+    refresh() {
+      // A group that rebalances all the time is not to stop its past from ever being loaded.
+      state.isStale = true;
+      loadIfStale(state, load);
+    },
     destroy() {
+      clearTimeout(state.timer);
+      state.isStale = false;
       state.asked?.abort();
       parts.timeline.destroy();
     },
@@ -43,7 +54,10 @@ function makeParts(palette, pick) {
     const button = element("button", { type: "button", "aria-pressed": "false" }, text);
     return Object.assign(button, { spanMs });
   });
-  const button = (text, label) => element("button", { type: "button", "aria-label": label, title: label }, text);
+  // There is no moment to go to before the past is there.
+  const button = (text, label) =>
+    element("button", { type: "button", "aria-label": label, title: label, disabled: true }, text);
+  // No output, which would be read out whenever there is news: the slider itself says where it is.
   return {
     spans,
     earlier: button("‹ Earlier", "Show the time before"),
@@ -51,9 +65,9 @@ function makeParts(palette, pick) {
     previous: button("‹", "The change before"),
     next: button("›", "The next change"),
     slider: element("input", { type: "range", id: "past-slider", class: "past-slider", min: 0, max: 0, step: 1, value: 0, disabled: true }),
-    when: element("output", { class: "past-when", for: "past-slider" }),
+    when: element("span", { class: "past-when" }),
     heard: element("p", { class: "unseen", role: "status" }),
-    range: element("p", { class: "note past-range" }),
+    range: element("p", { class: "note past-range" }, "Loading …"),
     problem: element("p", { class: "problem", role: "alert", hidden: true }),
     missing: element("ul", { class: "past-missings", "aria-label": "What is not known" }),
     timeline: makeTimeline({ palette, onPick: pick }),
@@ -107,17 +121,30 @@ function listen(parts, state, pick, load) {
     state.isLatest = true;
     load();
   });
-  parts.slider.addEventListener("input", () => pick(Number(parts.slider.value), false));
+  parts.slider.addEventListener("input", () => {
+    pick(Number(parts.slider.value), false);
+    loadIfStale(state, load);
+  });
   parts.previous.addEventListener("click", () => pick(turnBefore(state.past, state.at) ?? state.past.since_ms));
   parts.next.addEventListener("click", () => pick(turnAfter(state.past, state.at) ?? lastMoment(state.past)));
 }
 
 const lastMoment = (past) => Math.max(past.since_ms, past.until_ms - 1);
 
+/** Load anew if there is news, and if the latest of it is what is looked at. */
+function loadIfStale(state, load) {
+  if (state.isStale && state.asked === null && state.isLatest && state.untilMs === null) {
+    clearTimeout(state.timer);
+    state.timer = setTimeout(load, Math.max(0, state.restsUntil - performance.now()));
+  }
+}
+
 async function loadPast(parts, state, pick) {
+  clearTimeout(state.timer);
   state.asked?.abort();
   const asked = new AbortController();
   state.asked = asked;
+  state.isStale = false;
   mark(parts.timeline.root, "aria-busy", "true");
   try {
     const told = await state.getJson(pathOf(state), { signal: asked.signal });
@@ -128,11 +155,20 @@ async function loadPast(parts, state, pick) {
     }
   } catch (problem) {
     if (!asked.signal.aborted) {
+      setText(parts.range, state.past === null ? "" : rangeText(state.past));
       setText(parts.problem, `The past can't be shown: ${problem.message}`);
       mark(parts.problem, "hidden", false);
+      if (problem.status === 0 || PASSING.has(problem.name)) {
+        state.timer = setTimeout(() => loadPast(parts, state, pick), RETRY_MS);
+      }
     }
   } finally {
-    mark(parts.timeline.root, "aria-busy", null);
+    if (state.asked === asked) {
+      state.asked = null;
+      mark(parts.timeline.root, "aria-busy", null);
+      state.restsUntil = performance.now() + REST_MS;
+      loadIfStale(state, () => loadPast(parts, state, pick));
+    }
   }
 }
 
@@ -153,7 +189,10 @@ function showPast(parts, state) {
   }
   parts.earlier.disabled = !["asked", "size"].includes(past.limit);
   parts.latest.disabled = state.untilMs === null;
+  parts.previous.disabled = false;
+  parts.next.disabled = false;
   const { slider } = parts;
+  mark(parts.root, "data-known", true);
   slider.disabled = false;
   slider.min = past.since_ms;
   slider.max = lastMoment(past);

@@ -1,7 +1,8 @@
 // All rebalances of a time, in words; each leads to its moment.
 
 import { element, mark, reconcile, setText } from "./lib/dom.js";
-import { cost, count, counted, dateAndTime, duration, shortened } from "./lib/format.js";
+import { cost, count, counted, dateAndTime, duration, shortened, visible } from "./lib/format.js";
+import { detailOf } from "./past_model.js";
 
 const ROWS_MAX = 200;
 
@@ -24,7 +25,7 @@ export function makeList({ onPick }) {
       const shown = past.rebalances.slice(0, ROWS_MAX);
       const rest = past.rebalances.length > shown.length ? `, the last ${count(ROWS_MAX)} of them listed` : "";
       setText(summary, `${counted(past.rebalances.length, "rebalance")} in that time${rest}`);
-      reconcile(body, shown, (each) => `${each.started_ms} ${each.generation}`, (each) => makeRow(each, onPick), updateRow);
+      reconcile(body, shown, (each) => `${each.started_ms} ${each.generation}`, (each) => makeRow(each, onPick), (row, each) => updateRow(row, each, past));
     },
     point(moment) {
       const now = moment.rebalance ?? moment.last;
@@ -44,11 +45,12 @@ function makeRow({ started_ms: at }, onPick) {
   return Object.assign(row, { why, detail, numbers, startedMs: at });
 }
 
-function updateRow(row, rebalance) {
+function updateRow(row, rebalance, past) {
   const [took, moved, price] = row.numbers;
   const isWhole = rebalance.outcome === "completed";
   setText(row.why, isWhole ? rebalance.because : `${rebalance.because} (${rebalance.outcome})`);
-  setText(row.detail, shortened(rebalance.detail || " ", 80));
+  setText(row.detail, rebalance.detail ? shortened(detailOf(past, rebalance), 80) : "");
+  mark(row.detail, "title", rebalance.detail ? visible(rebalance.detail) : null);
   setText(took, duration(rebalance.total_ms));
   setText(moved, count(rebalance.moved));
   setText(price, cost(rebalance.stopped_partition_seconds));

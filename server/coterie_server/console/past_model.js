@@ -1,7 +1,7 @@
 // What was the case in a group at a moment, from what is told of its past. Nothing here touches the
 // page, so that it runs in tests without a browser.
 
-import { cost, counted, duration, memberName, ranges, shortened, timeOfDay } from "./lib/format.js";
+import { compareByName, cost, counted, duration, memberName, memberNames, ranges, shortened, timeOfDay, withNames } from "./lib/format.js";
 import { colourKey } from "./lib/palette.js";
 
 const TEXT_MAX = 40;
@@ -26,14 +26,20 @@ const NODE_WORDS = {
   took_over: "took the group over",
 };
 
-/** What is told of a past, in the order in which a page asks for it. */
+/**
+ * What is told of a past, in the order in which a page asks for it. Members that are there at its
+ * end are called what the rest of the page calls them; former ones have names of their own.
+ */
 export function makePast(told) {
   const members = new Map();
   for (const each of told.members) {
     members.set(each.member, { ...members.get(each.member), ...each });
   }
   const keys = new Map(told.members.map((each) => [memberName(each), colourKey(each)]));
-  return { ...told, byId: members, keys, turns: turnsOf(told) };
+  const present = told.members.filter((each) => each.until_ms === null);
+  const called = new Map([...memberNames([...members.values()]), ...memberNames(present)]);
+  const names = new Map([...members.values()].map((each) => [memberName(each), called.get(each.member)]));
+  return { ...told, byId: members, keys, called, names, turns: turnsOf(told) };
 }
 
 /** The moments at which something changed, in their order, each once. */
@@ -65,13 +71,23 @@ export function turnBefore(past, at) {
 
 const isAt = (each, at) => (each.from_ms ?? -Infinity) <= at && at < (each.until_ms ?? Infinity);
 
-/** What members are called: the instance id of static ones, the member id of others. */
+/** What members are known by: the instance id of static ones, the member id of others. */
 export function labelOf(past, member) {
   const known = past.byId.get(member);
   return known ? memberName(known) : member;
 }
 
-/** The key of the colour of what is called so. */
+/** What people are told of what is known so: names as elsewhere on the page. */
+export function nameOf(past, label) {
+  return past.names.get(label) ?? withNames(label, past.called);
+}
+
+/** What a rebalance's detail says, with the names of members. */
+export function detailOf(past, rebalance) {
+  return withNames(rebalance.detail, past.called);
+}
+
+/** The key of the colour of what is known so. */
 export function keyOfLabel(past, label) {
   return past.keys.get(label) ?? colourKey({ member: label, instance: null });
 }
@@ -169,7 +185,7 @@ function rowsOf(past, present, owners) {
       }
     }
   }
-  return [...rows.values()].sort((a, b) => (a.label < b.label ? -1 : 1));
+  return [...rows.values()].sort((a, b) => compareByName(nameOf(past, a.label), nameOf(past, b.label)));
 }
 
 /** What a member owned, in words: `orders 0-3, bills 1`. */
@@ -180,29 +196,29 @@ export function ownedText(row) {
 
 // -- in words --------------------------------------------------------------------------------------
 
-function named(labels) {
-  const first = labels.slice(0, NAMES_MAX).map((label) => shortened(label, TEXT_MAX));
+function named(past, labels) {
+  const first = labels.slice(0, NAMES_MAX).map((label) => shortened(nameOf(past, label), TEXT_MAX));
   const more = labels.length - first.length;
   const all = more > 0 ? [...first, counted(more, "other", "others")] : first;
   return all.length > 1 ? `${all.slice(0, -1).join(", ")} and ${all.at(-1)}` : (all[0] ?? "");
 }
 
 /** A gap or an overlap in words. */
-export function spanText(span) {
+export function spanText(past, span) {
   const numbers = span.partitions.replaceAll(",", ", ");
   const what = `${shortened(span.topic, TEXT_MAX)} ${numbers}`;
   const length = span.until_ms === null ? "still open" : duration(span.until_ms - span.from_ms);
   const [former, next] = span.members;
   if (span.kind === "silence") {
-    return `${what}: its owner ${named([former])} was silent (${length}), until it was given up: ${span.cause.replaceAll("_", " ")}.`;
+    return `${what}: its owner ${named(past, [former])} was silent (${length}), until it was given up: ${span.cause.replaceAll("_", " ")}.`;
   }
   if (span.kind === "gap") {
-    const after = next === undefined ? "" : next === former ? ", which got it back" : `; next owner ${named([next])}`;
-    return `${what}: no owner (${length}). Last owner ${named([former])}${after}.`;
+    const after = next === undefined ? "" : next === former ? ", which got it back" : `; next owner ${named(past, [next])}`;
+    return `${what}: no owner (${length}). Last owner ${named(past, [former])}${after}.`;
   }
   const why = CAUSES_OF_OVERLAPS[span.cause] ?? `the first one may not have known yet: ${span.cause.replaceAll("_", " ")}`;
   const sure = span.kind === "overlap" ? "two owners" : "perhaps two owners";
-  return `${what}: ${sure}, ${named(span.members)} (${length}): ${why}.`;
+  return `${what}: ${sure}, ${named(past, span.members)} (${length}): ${why}.`;
 }
 
 /** What was going on at a moment, as sentences. */
@@ -210,7 +226,7 @@ export function sentencesOf(past, moment) {
   const found = [];
   const { period, rebalance, missing, node } = moment;
   if (rebalance !== null) {
-    found.push(runningText(rebalance, moment.at));
+    found.push(runningText(past, rebalance, moment.at));
   }
   if (period === null) {
     found.push("The journal does not say who owned what at that moment.");
@@ -253,17 +269,17 @@ export function momentText(moment) {
   return words.join(", ");
 }
 
-function runningText(rebalance, at) {
+function runningText(past, rebalance, at) {
   const sinceMs = at - rebalance.started_ms;
   const isJoining = rebalance.joined_ms === null || at < rebalance.joined_ms;
-  const phase = isJoining ? `waiting for ${awaitedText(rebalance, sinceMs)}` : "waiting for the assignment";
+  const phase = isJoining ? `waiting for ${awaitedText(past, rebalance, sinceMs)}` : "waiting for the assignment";
   return `Rebalancing for ${duration(sinceMs)}, ${phase}: ${rebalance.because}.`;
 }
 
 /** Who had not joined by then, as far as that is told: the slowest ones are. */
-function awaitedText(rebalance, sinceMs) {
+function awaitedText(past, rebalance, sinceMs) {
   const late = rebalance.late.filter((each) => each.after_ms > sinceMs);
-  return late.length > 0 ? named(late.map((each) => each.instance ?? each.member)) : "members to join";
+  return late.length > 0 ? named(past, late.map((each) => each.instance ?? each.member)) : "members to join";
 }
 
 /** A rebalance in a few words. */

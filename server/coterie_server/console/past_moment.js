@@ -1,12 +1,13 @@
 // What was the case at one moment: in words, as a map of partitions, and member by member.
 
 import { element, fill, mark, reconcile, setText } from "./lib/dom.js";
-import { ago, count, counted, dateAndTime, shortened, visible } from "./lib/format.js";
-import { keyOfLabel, ownedText, rebalanceText, sentencesOf, spanText } from "./past_model.js";
+import { ago, clientAt, count, counted, dateAndTime, shortened, visible } from "./lib/format.js";
+import { detailOf, keyOfLabel, nameOf, ownedText, rebalanceText, sentencesOf, spanText } from "./past_model.js";
 
 const NUMBERED = 96;
 const CELLS_MAX = 2000;
 const SPANS_MAX = 12;
+const ID_MAX = 150;
 const STATES = {
   owned: "owned by",
   gap: "without an owner",
@@ -30,6 +31,7 @@ export function makeMomentView({ palette, onPick }) {
   const topics = element("div", { class: "topics" });
   const empty = element("p", { class: "empty" });
   const body = element("tbody");
+  const table = makeTable(body);
   const root = element(
     "div",
     { class: "past-moment" },
@@ -40,7 +42,7 @@ export function makeMomentView({ palette, onPick }) {
     legend,
     topics,
     empty,
-    makeTable(body),
+    table,
   );
   return {
     root,
@@ -49,13 +51,14 @@ export function makeMomentView({ palette, onPick }) {
       const said = sentencesOf(past, moment);
       reconcile(sentences, said, (text) => text, (text) => element("li", { dir: "auto" }, text), () => {});
       mark(sentences, "hidden", said.length === 0);
-      showFaults(faults, moment);
+      showFaults(faults, past, moment);
       showLegend(legend, moment);
       reconcile(topics, moment.topics, (each) => each.topic, makeTopic, (child, each) => {
         updateTopic(child, each, past, palette);
       });
       mark(empty, "hidden", moment.topics.length > 0);
-      setText(empty, moment.period === null ? "That is not known." : "No partition was assigned.");
+      setText(empty, moment.period?.complete ? "No partition was assigned." : "That is not known.");
+      mark(table, "hidden", moment.members.length === 0);
       reconcile(body, moment.members, (each) => each.label, makeRow, (row, each) => {
         updateRow(row, each, past, moment, palette);
       });
@@ -75,7 +78,7 @@ function showWhy(why, past, moment, onPick) {
   }
   const go = element("button", { type: "button", class: "link", on: { click: () => onPick(last.started_ms) } });
   go.append(dateAndTime(last.started_ms));
-  const detail = last.detail ? ` (${shortened(last.detail, 80)})` : "";
+  const detail = last.detail ? ` (${shortened(detailOf(past, last), 80)})` : "";
   fill(
     why,
     element("b", {}, head === "" ? "" : `${head}${node}. `),
@@ -86,8 +89,8 @@ function showWhy(why, past, moment, onPick) {
   );
 }
 
-function showFaults(list, moment) {
-  const shown = moment.spans.slice(0, SPANS_MAX).map((span) => ({ kind: span.kind, text: spanText(span) }));
+function showFaults(list, past, moment) {
+  const shown = moment.spans.slice(0, SPANS_MAX).map((span) => ({ kind: span.kind, text: spanText(past, span) }));
   if (moment.spans.length > SPANS_MAX) {
     shown.push({ kind: "more", text: `And ${count(moment.spans.length - SPANS_MAX)} more.` });
   }
@@ -133,7 +136,8 @@ function updateTopic(child, { topic, cells }, past, palette) {
 }
 
 function updateCell(made, cell, isNumbered, past, palette) {
-  const look = JSON.stringify([cell.state, cell.labels, isNumbered]);
+  const names = cell.labels.map((label) => nameOf(past, label));
+  const look = JSON.stringify([cell.state, cell.labels, names, isNumbered]);
   if (made.look === look) {
     return;
   }
@@ -144,14 +148,14 @@ function updateCell(made, cell, isNumbered, past, palette) {
   made.style.setProperty("--ink", own === undefined ? "inherit" : palette.ink(own));
   made.style.setProperty("--other", other === undefined ? "transparent" : palette.colour(other));
   setText(made, isNumbered ? cell.partition : "");
-  const whose = cell.labels.map((label) => shortened(label)).join(" and ");
+  const whose = names.map((name) => shortened(name)).join(" and ");
   mark(made, "title", `${visible(cell.topic)} ${cell.partition}: ${STATES[cell.state]} ${whose}`.trim());
 }
 
 // -- members ---------------------------------------------------------------------------------------
 
 function makeTable(body) {
-  const names = ["Member", "Client", "Host", "Owned"];
+  const names = ["Member", "Client", "Here for", "Owned"];
   const head = names.map((name) => element("th", { scope: "col" }, name));
   return element(
     "div",
@@ -165,25 +169,42 @@ function makeTable(body) {
   );
 }
 
-function makeRow({ label }) {
+function makeRow() {
   const swatch = element("span", { class: "swatch" });
-  const name = element("span", { class: "name", dir: "auto", title: visible(label) }, shortened(label, 40));
-  const under = element("span", { class: "under" });
-  const cells = [element("td", { dir: "auto" }), element("td", { dir: "auto" }), element("td", { dir: "auto" })];
+  const name = element("span", { class: "name", dir: "auto" });
+  const under = element("span", { class: "under", dir: "auto" });
+  const cells = [element("td", { dir: "auto" }), element("td"), element("td", { dir: "auto" })];
   const head = element("th", { scope: "row" }, element("span", { class: "who" }, swatch, name), under);
   const row = element("tr", {}, head, cells);
-  return Object.assign(row, { swatch, under, shown: cells });
+  return Object.assign(row, { swatch, name, under, shown: cells });
 }
 
 function updateRow(row, { label, member, owned, count: number }, past, moment, palette) {
   row.swatch.style.setProperty("--own", palette.colour(keyOfLabel(past, label)));
-  const joined = member?.from_ms ?? null;
-  const since = joined === null ? "" : `for ${ago(joined, moment.at).replace(" ago", "")}`;
-  setText(row.under, member === null ? "not a member at that moment" : since.replace("for now", "just joined"));
-  const [client, host, owns] = row.shown;
-  setText(client, member?.client_id ? shortened(member.client_id) : "—");
-  setText(host, member?.host ? visible(member.host) : "—");
-  const text = number === 0 ? "nothing" : `${count(number)}: ${ownedText({ owned })}`;
+  const name = nameOf(past, label);
+  setText(row.name, shortened(name, 40));
+  mark(row.name, "title", visible(member?.member ?? label));
+  setText(row.under, underName(name, member));
+  const [client, since, owns] = row.shown;
+  setText(client, member?.client_id ? clientAt(member) : "—");
+  setText(since, sinceText(member, moment.at));
+  const none = moment.period?.complete ? "nothing" : "—";
+  const text = number === 0 ? none : `${count(number)}: ${ownedText({ owned })}`;
   setText(owns, shortened(text, 160));
   mark(owns, "title", text.length > 160 ? text : null);
+}
+
+function underName(name, member) {
+  if (member === null) {
+    return "not a member at that moment";
+  }
+  return name === member.member ? "" : shortened(member.member, ID_MAX);
+}
+
+function sinceText(member, at) {
+  if (member === null) {
+    return "—";
+  }
+  const joined = member.from_ms ?? null;
+  return joined === null ? "longer" : ago(joined, at).replace(/^now$/, "just joined").replace(" ago", "");
 }

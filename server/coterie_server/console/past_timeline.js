@@ -3,8 +3,8 @@
 // the same to everyone else.
 
 import { element, fill, mark } from "./lib/dom.js";
-import { counted, dateAndTime, duration, memberName, shortened, timeOfDay } from "./lib/format.js";
-import { keyOfLabel, nodeText, rebalanceText, spanText } from "./past_model.js";
+import { counted, dateAndTime, duration, memberName, shortened, timeOfDay, visible } from "./lib/format.js";
+import { keyOfLabel, nameOf, nodeText, rebalanceText, spanText } from "./past_model.js";
 
 const AXIS = 20;
 const REBALANCES = 46;
@@ -194,7 +194,7 @@ function faults(past, scale, y, kind) {
     const width = Math.max(LEAST_WIDTH, scale.x(end) - scale.x(each.from_ms));
     const x = Math.min(scale.x(each.from_ms), scale.width - width);
     const shape = { class: "past-fault", "data-kind": each.kind, x, y, width, height: FAULTS - 4, rx: 1 };
-    return element("rect", shape, element("title", {}, `${timeOfDay(each.from_ms)}: ${spanText(each)}`));
+    return element("rect", shape, element("title", {}, `${timeOfDay(each.from_ms)}: ${spanText(past, each)}`));
   });
 }
 
@@ -217,8 +217,8 @@ function members(past, scale, y, rows, palette) {
       const bar = element("rect", shape);
       const key = keyOfLabel(past, label);
       bar.style.setProperty("fill", palette.colour(key));
-      const title = element("title", {}, membershipText(label, each));
-      return element("g", { class: "past-member" }, bar, nameIn(shape, label, palette.ink(key)), title);
+      const title = element("title", {}, membershipText(past, label, each));
+      return element("g", { class: "past-member" }, bar, nameIn(shape, nameOf(past, label), palette.ink(key)), title);
     }),
   );
 }
@@ -234,11 +234,13 @@ function nameIn(shape, label, ink) {
   return text;
 }
 
-function membershipText(label, each) {
+function membershipText(past, label, each) {
   const from = each.from_ms === null ? "from before" : `from ${dateAndTime(each.from_ms)}`;
   const upto = each.until_ms === null ? "on" : `to ${dateAndTime(each.until_ms)} (${each.ended.replaceAll("_", " ")})`;
   const length = each.from_ms === null || each.until_ms === null ? "" : `, ${duration(each.until_ms - each.from_ms)}`;
-  return `${shortened(label)} ${from} ${upto}${length}`;
+  const name = nameOf(past, label);
+  const id = name === each.member ? "" : ` (${visible(each.member)})`;
+  return `${shortened(name)}${id} ${from} ${upto}${length}`;
 }
 
 /** How many members there were: the moments at which that changed, and the number from then on. */

@@ -1,7 +1,7 @@
 // A rebalance that is going on: which phase it is in, who is awaited, since when and until when.
 
 import { element, fill, mark, reconcile, setText } from "./lib/dom.js";
-import { counted, duration, timeOfDay, visible } from "./lib/format.js";
+import { counted, dayAndTime, duration, visible, withNames } from "./lib/format.js";
 import { isRebalancing } from "./states.js";
 
 const NAMES_MAX = 12;
@@ -31,7 +31,7 @@ export function mountProgress(state) {
       mark(root, "hidden", !isOn);
       if (isOn) {
         const running = group.rebalance;
-        setText(why, running ? causeOf(running) : "");
+        setText(why, running ? causeOf(running, state.names, now) : "");
         drawSteps(steps, group, now);
         drawWait(bar, left, group.awaiting, running, now);
         drawAwaited(awaited, group, state.names);
@@ -40,9 +40,9 @@ export function mountProgress(state) {
   };
 }
 
-function causeOf(running) {
-  const detail = running.detail ? `: ${visible(running.detail)}` : "";
-  return `Because ${running.because}${detail}. It began at ${timeOfDay(running.started_ms)}.`;
+function causeOf(running, names, now) {
+  const detail = running.detail ? `: ${visible(withNames(running.detail, names))}` : "";
+  return `Because ${running.because}${detail}. It began at ${dayAndTime(running.started_ms, now)}.`;
 }
 
 function drawSteps(steps, group, now) {
@@ -85,8 +85,8 @@ function drawWait(bar, left, awaiting, running, now) {
   const share = until <= begun ? 1 : Math.min(1, Math.max(0, (now - begun) / (until - begun)));
   bar.firstChild.style.setProperty("width", `${(share * 100).toFixed(1)}%`);
   const most = Math.max(0, until - now);
-  const rest = most >= 1000 ? `${Math.ceil(most / 1000)} s` : "less than a second";
-  setText(left, `It waits for at most ${rest} more, until ${timeOfDay(until)}.`);
+  const rest = most >= 1000 ? duration(Math.ceil(most / 1000) * 1000).replace(".0", "") : "less than a second";
+  setText(left, `It waits for at most ${rest} more, until ${dayAndTime(until, now)}.`);
 }
 
 function drawAwaited(list, group, called) {

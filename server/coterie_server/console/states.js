@@ -1,7 +1,7 @@
 // How states, outcomes and rebalances are named to people.
 
 import { element, mark, setText } from "./lib/dom.js";
-import { ago, cost, duration } from "./lib/format.js";
+import { ago, cost, duration, wholeSeconds } from "./lib/format.js";
 
 const STATES = {
   Empty: "Empty",
@@ -53,14 +53,17 @@ export function showState(badge, state, name = stateName) {
   mark(badge, "data-state", state);
 }
 
-/** When and how long: `12 s ago, took 3.1 s`. */
+/** When and how long: `12 s ago, took 3.1 s`, or `going on for 4 s`. */
 export function whenAndHowLong(rebalance, now) {
   if (rebalance.ended_ms === null) {
-    return `for ${duration(now - rebalance.started_ms)}`;
+    return `going on for ${duration(wholeSeconds(now - rebalance.started_ms))}`;
   }
   const took = duration(rebalance.ended_ms - rebalance.started_ms);
   return `${ago(rebalance.ended_ms, now)}, took ${took}`;
 }
+
+/** What a cost is, for those who ask. */
+export const COST_NOTE = "For how long partitions stood still because of it, added up over the partitions";
 
 export function costOf(rebalance) {
   return rebalance.ended_ms === null ? "—" : cost(rebalance.stopped_partition_seconds);

@@ -26,7 +26,7 @@ from coterie_server.group.ledger import by_topic
 from coterie_server.group.records import Gone, OperationsRow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from coterie_protocol.journal import Partitions
     from coterie_protocol.operations import Operation
@@ -38,6 +38,7 @@ __all__ = [
     "are_followed",
     "concerns",
     "end",
+    "end_all",
     "forget_lost",
     "forget_member",
     "freeze_of",
@@ -127,31 +128,44 @@ def start(step: Step, group: Group, operation: Operation) -> None:
 
 
 def end(
+    step: Step, group: Group, operation: Operation, how: str, *, by: str = "", reason: str = ""
+) -> None:
+    """Let an operation stand no more."""
+    end_all(step, group, [(operation, None)], how, by=by, reason=reason)
+
+
+def end_all(
     step: Step,
     group: Group,
-    operation: Operation,
+    ended: Sequence[tuple[Operation, Operation | None]],
     how: str,
     *,
     by: str = "",
     reason: str = "",
-    rest: Operation | None = None,
 ) -> None:
-    """Let an operation stand no more, but for a rest of it."""
-    kept = (rest if each is operation else each for each in group.operations)
+    """Let operations stand no more, but for what is left of each.
+
+    That is stored once: each time, all that stands is written.
+    """
+    left = {id(operation): rest for operation, rest in ended}
+    kept = (left.get(id(each), each) for each in group.operations)
     put(step, group, [each for each in kept if each is not None])
-    ended = partitions_of(operation) - (partitions_of(rest) if rest is not None else frozenset())
-    step.event(
-        OperationEnded(
-            group=group.id,
-            operation=operation.kind,
-            member=operation.member_id,
-            instance=operation.instance_id,
-            partitions=by_topic(ended) if operation.topics else None,
-            how=how,
-            by=by,
-            reason=reason,
+    for operation, rest in ended:
+        gone = partitions_of(operation)
+        if rest is not None:
+            gone -= partitions_of(rest)
+        step.event(
+            OperationEnded(
+                group=group.id,
+                operation=operation.kind,
+                member=operation.member_id,
+                instance=operation.instance_id,
+                partitions=by_topic(gone) if operation.topics else None,
+                how=how,
+                by=by,
+                reason=reason,
+            )
         )
-    )
 
 
 def _arm(step: Step, group: Group) -> None:
@@ -178,28 +192,31 @@ def note_newcomer(step: Step, group: Group, member: Member) -> None:
 def forget_member(step: Step, group: Group, member: Member) -> None:
     """Drop what was ordered of a dynamic member that is gone; it does not come back."""
     if group.operations and member.instance_id is None:
-        for operation in group.operations:
-            if operation.member_id == member.id:
-                end(step, group, operation, "member_gone")
+        lost = [(each, None) for each in group.operations if each.member_id == member.id]
+        end_all(step, group, lost, "member_gone")
 
 
 def forget_lost(step: Step, group: Group) -> None:
     """Drop what was ordered of static members that have been gone for long."""
-    for operation in group.operations:
-        if operation.instance_id is None:
-            continue
-        missing_ms = step.date_ms - operation.missing_since_ms
-        if operation.instance_id in group.static:
-            _note_missing(step, group, operation, -1)
-        elif operation.missing_since_ms < 0:
-            _note_missing(step, group, operation, step.date_ms)
-        elif missing_ms >= _MISSING_MAX_MS:
-            end(step, group, operation, "member_gone")
+    put(step, group, [_noted(step, group, each) for each in group.operations])
+    lost = [
+        (each, None)
+        for each in group.operations
+        if 0 <= each.missing_since_ms <= step.date_ms - _MISSING_MAX_MS
+    ]
+    end_all(step, group, lost, "member_gone")
 
 
-def _note_missing(step: Step, group: Group, operation: Operation, since_ms: int) -> None:
-    if operation.missing_since_ms != since_ms:
-        _replace(step, group, operation, replace(operation, missing_since_ms=since_ms))
+def _noted(step: Step, group: Group, operation: Operation) -> Operation:
+    """The operation with since when its static member is missing."""
+    since_ms = operation.missing_since_ms
+    if operation.instance_id is None or operation.instance_id in group.static:
+        since_ms = -1
+    elif since_ms < 0:
+        since_ms = step.date_ms
+    if since_ms == operation.missing_since_ms:
+        return operation
+    return replace(operation, missing_since_ms=since_ms)
 
 
 def _replace(step: Step, group: Group, former: Operation, operation: Operation) -> None:
@@ -208,8 +225,8 @@ def _replace(step: Step, group: Group, former: Operation, operation: Operation) 
 
 def resume(step: Step, group: Group) -> None:
     """Go on with what stood when the coordinator stopped, but for members that are not stored."""
-    for operation in group.operations:
-        if operation.member_id is not None and operation.member_id not in group.members:
-            end(step, group, operation, "member_gone")
+    named = ((each, each.member_id) for each in group.operations)
+    lost = [(each, None) for each, name in named if name and name not in group.members]
+    end_all(step, group, lost, "member_gone")
     if group.operations:
         _arm(step, group)

@@ -20,8 +20,10 @@ from coterie_server.group.standing import (
     are_followed,
     concerns,
     end,
+    end_all,
     freeze_of,
     is_drained,
+    member_of,
     start,
 )
 from coterie_server.group.states import GroupState
@@ -29,7 +31,7 @@ from coterie_server.group.step import SHOWN_MAX
 from coterie_server.step import Refusal, no_group
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from coterie_server.group.group import Group
     from coterie_server.group.ledger import Partition
@@ -100,9 +102,10 @@ def _rebalance(step: Step, group: Group, cause: str, detail: str) -> None:
 
 
 def _drain(step: Step, group: Group, command: Command) -> None:
-    _check_group(group, command)
+    _check_group(group)
     _check_not_frozen(group)
     member = _find(group, command)
+    _check_room(group, command, _of(group, DRAIN, member))
     for topic in sorted(_topics(group, member)):
         _check_others(group, topic, {member.id})
     owned = len(group.ledger.owned_by(member.id))
@@ -136,43 +139,51 @@ def _pin(step: Step, group: Group, command: Command) -> None:
         sentence = f"{member.named('')} is drained; undrain it first, or pin to another member."
         raise Refusal("contradiction", sentence)
     _check_opposite(group, command, member, KEEP_FROM)
-    _take_back(step, group, command, "replaced", lambda each: each.kind == PIN)
+    former = [each for each in group.operations if each.kind == PIN]
+    _check_room(group, command, former)
+    _take_back(step, group, command, "replaced", former)
     _place(step, group, command, member, PIN)
 
 
 def _keep_from(step: Step, group: Group, command: Command) -> None:
     member = _check_placement(step, group, command)
     _check_opposite(group, command, member, PIN)
-    for topic, number in sorted(command.partitions):
-        kept = [e for e in group.operations if e.kind == KEEP_FROM]
-        others = {
-            each.id
-            for each in group.members.values()
-            for operation in kept
-            if concerns(operation, each) and (topic, number) in partitions_of(operation)
-        }
+    former = _of(group, KEEP_FROM, member)
+    _check_room(group, command, former)
+    without = _kept_from(group, command)
+    for topic, others in sorted({(topic, without[topic, n]) for topic, n in command.partitions}):
         _check_others(group, topic, {member.id, *others})
-    is_former = _of(group, KEEP_FROM, member).__contains__
-    _take_back(step, group, command, "replaced", is_former)
+    _take_back(step, group, command, "replaced", former)
     _place(step, group, command, member, KEEP_FROM)
 
 
+def _kept_from(group: Group, command: Command) -> Mapping[Partition, tuple[str, ...]]:
+    """From which members some partitions are kept already."""
+    found: dict[Partition, set[str]] = {each: set() for each in command.partitions}
+    for operation in group.operations:
+        if operation.kind == KEEP_FROM and (member := member_of(group, operation)) is not None:
+            for each in partitions_of(operation) & command.partitions:
+                found[each].add(member.id)
+    return {partition: tuple(sorted(names)) for partition, names in found.items()}
+
+
 def _unpin(step: Step, group: Group, command: Command) -> None:
-    is_meant = _meant(group, command)
-    if not _take_back(step, group, command, "lifted", is_meant):
+    meant = list(filter(_meant(group, command), group.operations))
+    if not _take_back(step, group, command, "lifted", meant):
         what = f"{_listed(command.partitions)} is pinned to no member, and kept from none."
         raise Refusal("nothing_to_end", what)
     _rebalance(step, group, "pin", f"{_listed(command.partitions)} is free, {command.said}")
 
 
 def _check_placement(step: Step, group: Group, command: Command) -> Member:
-    _check_group(group, command)
+    _check_group(group)
     _check_not_frozen(group)
     member = _find(group, command)
+    subscribed = _topics(group, member)
     for topic, number in sorted(command.partitions):
         if number >= step.table.topics.get(topic, 0):
             raise Refusal("partition_not_found", f"There is no partition {_shown(topic)}:{number}.")
-        if topic not in _topics(group, member):
+        if topic not in subscribed:
             sentence = f"{member.named('')} does not subscribe to {_shown(topic)}."
             raise Refusal("not_subscribed", sentence)
     return member
@@ -188,21 +199,18 @@ def _check_opposite(group: Group, command: Command, member: Member, kind: str) -
 
 
 def _take_back(
-    step: Step,
-    group: Group,
-    command: Command,
-    how: str,
-    is_meant: Callable[[Operation], bool],
+    step: Step, group: Group, command: Command, how: str, meant: Iterable[Operation]
 ) -> bool:
     """End what stands of partitions, in some operations; whether there was any."""
-    has_ended = False
-    for operation in filter(is_meant, group.operations):
-        left = partitions_of(operation) - command.partitions
-        if len(left) < len(partitions_of(operation)):
+    ended: list[tuple[Operation, Operation | None]] = []
+    for operation in meant:
+        before = partitions_of(operation)
+        left = before - command.partitions
+        if len(left) < len(before):
             rest = replace(operation, topics=topics_of(left)) if left else None
-            end(step, group, operation, how, by=command.by, reason=command.reason, rest=rest)
-            has_ended = True
-    return has_ended
+            ended.append((operation, rest))
+    end_all(step, group, ended, how, by=command.by, reason=command.reason)
+    return bool(ended)
 
 
 def _place(step: Step, group: Group, command: Command, member: Member, kind: str) -> None:
@@ -217,7 +225,7 @@ def _place(step: Step, group: Group, command: Command, member: Member, kind: str
 
 
 def _freeze(step: Step, group: Group, command: Command) -> None:
-    _check_group(group, command)
+    _check_group(group)
     for_ms = _FREEZE_MS if command.for_ms is None else command.for_ms
     longest_ms = step.config.freeze_max_ms
     if command.for_ms is None:
@@ -226,6 +234,7 @@ def _freeze(step: Step, group: Group, command: Command) -> None:
         sentence = f"A freeze lasts at most {longest_ms} ms here (group.freeze.max.ms)."
         raise Refusal("bad_request", sentence)
     former = freeze_of(group)
+    _check_room(group, command, () if former is None else (former,))
     newcomers = () if former is None else former.newcomers
     if former is not None:
         end(step, group, former, "replaced", by=command.by, reason=command.reason)
@@ -273,10 +282,9 @@ def _start(
     start(step, group, operation)
 
 
-def _check_group(group: Group, command: Command) -> None:
+def _check_group(group: Group) -> None:
     """Refuse what a group can't have at all, before anything is changed."""
     name = _shown(group.id)
-    _check_room(group, command)
     if not group.members:
         raise Refusal("group_empty", f"Group {name} has no members.")
     if group.row.protocol_type != CONSUMER:
@@ -293,10 +301,17 @@ def _check_group(group: Group, command: Command) -> None:
         raise Refusal("leader_cannot_follow", sentence)
 
 
-def _check_room(group: Group, command: Command) -> None:
-    """Refuse what is too much, before anything is changed."""
-    named = sum(len(partitions_of(each)) for each in group.operations) + len(command.partitions)
-    if len(group.operations) >= _OPERATIONS_MAX or named > _PARTITIONS_MAX:
+def _check_room(group: Group, command: Command, replaced: Collection[Operation]) -> None:
+    """Refuse what is too much, before anything is changed; some of what stands is replaced."""
+    former = set(map(id, replaced))
+    operations, named = 1, len(command.partitions)
+    for each in group.operations:
+        left = partitions_of(each)
+        if id(each) in former:
+            left -= command.partitions
+        operations += bool(left) or id(each) not in former
+        named += len(left)
+    if operations > _OPERATIONS_MAX or named > _PARTITIONS_MAX:
         sentence = (
             f"Group {_shown(group.id)} has as many operations as it can have: {_OPERATIONS_MAX},"
             f" or {_PARTITIONS_MAX} partitions that are pinned or kept from members."

@@ -31,7 +31,7 @@ SHOWN_MAX: Final = 1_000
 class Step(step.Step[Record]):
     """A step that is being taken, at one moment, on the groups of one shard."""
 
-    __slots__ = ("_date_ms", "_has_forgotten", "_touched", "config", "table")
+    __slots__ = ("_has_forgotten", "_touched", "config", "table")
 
     def __init__(self, table: GroupTable, now_ms: int) -> None:
         self.now_ms = now_ms
@@ -40,7 +40,6 @@ class Step(step.Step[Record]):
         self.config = table.config
         self._touched: dict[str, tuple[Group, GroupRow]] = {}
         self._has_forgotten = False
-        self._date_ms: int | None = None
 
     @property
     def date_ms(self) -> int:
@@ -48,9 +47,10 @@ class Step(step.Step[Record]):
 
         It is one for the whole step, though dates go on while a long one is taken.
         """
-        if self._date_ms is None:
-            self._date_ms = self.table.date_of(self.now_ms)
-        return self._date_ms
+        date_ms = self.outcome.date_ms
+        if date_ms is None:
+            date_ms = self.outcome.date_ms = self.table.date_of(self.now_ms)
+        return date_ms
 
     # -- groups --------------------------------------------------------------------------------
 

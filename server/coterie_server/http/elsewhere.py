@@ -37,7 +37,9 @@ class Elsewhere:
         among = self.others.siblings
         return [each for each in self._node.others() if not siblings or each.node_id in among]
 
-    async def answer(self, request: web.Request, group_id: str) -> web.Response | None:
+    async def answer(
+        self, request: web.Request, group_id: str, *, takes_long: bool = False
+    ) -> web.Response | None:
         """The answer about a group that another node has; None if it is to be found here.
 
         Raises `Refusal` if that can't be told just now.
@@ -50,7 +52,8 @@ class Elsewhere:
         if ASKED_BY in request.headers:  # by a node that knows less
             raise not_ready(f"Node {owner.node_id} has the group {group_id!r} now; ask again.")
         try:
-            answer = await self.others.ask(owner, request, self._node.node_id)
+            me = self._node.node_id
+            answer = await self.others.ask(owner, request, me, takes_long=takes_long)
         except NodeSilentError as silent:
             return error(HTTPStatus.SERVICE_UNAVAILABLE, "not_available", str(silent))
         return web.Response(

@@ -39,6 +39,7 @@ class Following(ABC):
         self.watchers = 0
         self._touched = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._life = view.life_of(group_id)
 
     @property
     def has_ended(self) -> bool:
@@ -61,6 +62,10 @@ class Following(ABC):
         if self._task is not None:
             self._task.cancel()
         self._changes.end(why)
+
+    def _why_gone(self) -> str:
+        """Why the group can't be followed here any more; empty if it can."""
+        return self._view.why_gone(self._group_id, self._life)
 
     @abstractmethod
     async def _begin(self) -> None:

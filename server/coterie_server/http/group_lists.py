@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, final
 
@@ -19,7 +19,14 @@ from coterie_server.http.groups import (
     page_of_groups,
 )
 from coterie_server.http.list_watch import ListWatches
-from coterie_server.http.others import Answer, NodeSilentError
+from coterie_server.http.others import (
+    ASKED_BY,
+    SHARDS,
+    Answer,
+    NodeSilentError,
+    shards_as_text,
+    shards_in,
+)
 from coterie_server.http.streams import ALIVE_S, Streams
 
 if TYPE_CHECKING:
@@ -60,21 +67,47 @@ class GroupLists:
         """List a page of the groups."""
         self._node.require_open()
         query = PageQuery.read(request.query)
-        others = self._elsewhere.asked(request)
+        list_groups = self._list_all if query.is_lines else self._list_page
         try:
-            if query.is_lines:
-                return await self._list_all(request, query, others)
-            async with self._one_at_a_time:
-                page = await page_of_groups(self._node.group_names(), self._groups, query)
-            if others:
-                page = await self._with_others(request, query, page, others)
-            return json_body(page)
+            return await list_groups(request, query, self._elsewhere.asked(request))
         except NodeSilentError as silent:  # a list that lacks some would look like a whole one
             raise not_ready(str(silent)) from silent
 
+    async def _list_page(
+        self, request: web.Request, query: PageQuery, others: Sequence[NodeNote]
+    ) -> web.StreamResponse:
+        page, shards = await self._own_page(query)
+        if others:
+            page, shards = await self._with_others(request, query, page, shards, others)
+        self._require_all(request, shards)
+        answer = json_body(page)
+        answer.headers[SHARDS] = shards_as_text(shards)
+        return answer
+
+    async def _own_page(self, query: PageQuery) -> tuple[bytes, frozenset[int]]:
+        """A page of this node's groups, and the shards that it has all of them of."""
+        async with self._one_at_a_time:
+            names, shards = self._node.group_names(), self._node.own_shards()
+            page = await page_of_groups(names, self._groups, query)
+        return page, shards & self._node.own_shards()
+
+    def _require_all(self, request: web.Request, shards: frozenset[int]) -> None:
+        """Raise `Refusal` if there are shards that no node has listed."""
+        unlisted, known = self._node.unlisted(shards)
+        if unlisted and ASKED_BY not in request.headers:
+            raise not_ready(
+                f"The groups of {unlisted} of {known} shards can't be told of just now, so the list"
+                " would lack them; ask again."
+            )
+
     async def _with_others(
-        self, request: web.Request, query: PageQuery, own: bytes, others: Sequence[NodeNote]
-    ) -> bytes:
+        self,
+        request: web.Request,
+        query: PageQuery,
+        own: bytes,
+        shards: frozenset[int],
+        others: Sequence[NodeNote],
+    ) -> tuple[bytes, frozenset[int]]:
         pages = [own]
         asked = self._elsewhere.others
         answers = await asked.ask_all(others, request, self._node.node_id)
@@ -84,7 +117,8 @@ class GroupLists:
             if answer.status != HTTPStatus.OK:
                 raise NodeSilentError(f"Node {node_id} answers {answer.status}.")
             pages.append(answer.body)
-        return merged_pages(pages, query)
+            shards |= answer.shards
+        return merged_pages(pages, query), shards
 
     async def _list_all(
         self, request: web.Request, query: PageQuery, others: Sequence[NodeNote]
@@ -92,23 +126,31 @@ class GroupLists:
         """List all groups, as fast as the client reads."""
         async with AsyncExitStack() as stack:
             lists = [await self._opened(stack, request, node, is_endless=False) for node in others]
-            response = await self._list_own(request, query)
-            try:
+            names, own = self._node.group_names(), self._node.own_shards()
+            shards = own.union(*(shards_in(each.headers) for each in lists))
+            self._require_all(request, shards)
+            response = web.StreamResponse(
+                headers={"Content-Type": "application/x-ndjson", SHARDS: shards_as_text(shards)}
+            )
+            await response.prepare(request)
+            with suppress(OSError, TimeoutError, aiohttp.ClientError):
+                await self._list_own(response, names, query)
+                is_whole = own <= self._node.own_shards()
                 for each in lists:
                     async for piece in each.content.iter_any():
                         await response.write(piece)
-            except (OSError, TimeoutError, aiohttp.ClientError):
-                # The list has begun; only its abrupt end can say now that it lacks something.
-                if request.transport is not None:
-                    request.transport.abort()
-                return response
-            await response.write_eof()
+                if is_whole:
+                    await response.write_eof()
+                    return response
+            # The list has begun; only its abrupt end can say now that it lacks something.
+            if request.transport is not None:
+                request.transport.abort()
         return response
 
-    async def _list_own(self, request: web.Request, query: PageQuery) -> web.StreamResponse:
-        response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
-        await response.prepare(request)
-        pieces = lines_of_groups(self._node.group_names(), self._groups, query)
+    async def _list_own(
+        self, response: web.StreamResponse, names: list[str], query: PageQuery
+    ) -> None:
+        pieces = lines_of_groups(names, self._groups, query)
         while True:
             # A client that reads slowly holds up no other.
             async with self._one_at_a_time:
@@ -116,7 +158,6 @@ class GroupLists:
             if piece is None:
                 break
             await response.write(piece)
-        return response
 
     # -- watching ------------------------------------------------------------------------------
 
@@ -131,13 +172,14 @@ class GroupLists:
             raise not_ready(str(silent)) from silent
 
     async def _watch(self, request: web.Request, query: PageQuery) -> web.StreamResponse:
-        others = self._elsewhere.asked(request)
         async with AsyncExitStack() as stack:
-            upstreams = [
-                await self._opened(stack, request, node, is_endless=True) for node in others
-            ]
+            # It ends when a node comes; so any that comes while others are asked is noticed.
             watch = self._watches.join()
             stack.callback(self._watches.leave, watch)
+            upstreams = [
+                await self._opened(stack, request, node, is_endless=True)
+                for node in self._elsewhere.asked(request)
+            ]
             response = await self._streams.begin_dated(request)
             telling = _Telling(self._streams, watch, query, response)
             ends = [asyncio.ensure_future(telling.pass_on(each)) for each in upstreams]

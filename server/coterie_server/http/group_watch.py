@@ -67,7 +67,7 @@ class GroupViewWatch(Following):
             await self.changes.wake()
 
     async def _go_on(self) -> str:
-        while not (why := self._view.why_gone(self._group_id)):
+        while not (why := self._why_gone()):
             try:
                 async with asyncio.timeout(_LOOK_S):
                     await self._touched.wait()
@@ -101,10 +101,9 @@ async def tell_views(watch: GroupViewWatch, streams: Streams, response: web.Stre
     while not changes.ended:
         missed = changes.after(place)
         if missed is None:
-            place, line = watch.latest
-            await response.write(line)
-            # What came since is at most when members were heard of.
-            place = max(place, changes.number)
+            # What came after the last view, up to now, is at most when members were heard of.
+            place = changes.number
+            await response.write(watch.latest[1])
             continue
         # The last of each kind says it all.
         last = {told.kind: told.line for _, told in missed}

@@ -24,7 +24,8 @@ _log = get_logger(__name__)
 #: How long changes are gathered at first, and how long between two lines of one group at least.
 _GATHER_S: Final = 0.05
 _PAUSE_S: Final = 1.0
-#: How often a watch looks whether it still is this node that has its groups.
+#: How often a watch looks whether its groups are still this node's, and the others' with nodes that
+#: its watchers hear of.
 _LOOK_S: Final = 1.0
 #: How many lines are made before other tasks get a turn; that takes a millisecond or two.
 _LINES_AT_ONCE: Final = 100
@@ -69,7 +70,7 @@ class ListWatch:
         self._wake = asyncio.Event()
         #: What was told last, to tell nothing twice; as hashes, as there may be many groups.
         self._told: dict[str, int] = {}
-        self._shards = view.own_shards()
+        self._lives, self._nodes = view.own_lives(), self._other_nodes()
         view.listeners.add_to_all(self._touch)
         self._task = asyncio.get_running_loop().create_task(self._follow())
 
@@ -79,26 +80,41 @@ class ListWatch:
         self._task.cancel()
         self.changes.end(why)
 
+    def _other_nodes(self) -> frozenset[int]:
+        return frozenset(each.node_id for each in self._view.others())
+
     def _touch(self, group_id: str) -> None:
+        if self._groups.find(group_id) is None:
+            # It may come again as it was, and new watchers may have seen the list without it.
+            self._told.pop(group_id, None)
         self._touched[group_id] = None
         self._wake.set()
 
     async def _follow(self) -> None:
         try:
-            while self._shards == self._view.own_shards():
+            while not (why := self._why_over()):
                 try:
                     async with asyncio.timeout(_LOOK_S):
                         await self._wake.wait()
                 except TimeoutError:
                     continue
                 await asyncio.sleep(_GATHER_S)
+                if self._why_over():
+                    continue  # or groups that are another node's now would be told as gone
                 await self._tell()
                 await asyncio.sleep(_PAUSE_S - _GATHER_S)
-            why = "Groups have come from another node or gone to one; ask again."
         except Exception:  # noqa: BLE001  # a bug, whatever it is: watchers come anew
             _log.exception("a watch of the groups failed")
             why = FAILED
         self.stop(why)
+
+    def _why_over(self) -> str:
+        """Why this may not be all that is to be told any more; empty if it is."""
+        if self._lives != self._view.own_lives():
+            return "Groups have come from another node or gone to one; ask again."
+        if not self._other_nodes() <= self._nodes:
+            return "A node has come, and may have groups; ask again."
+        return ""
 
     async def _tell(self) -> None:
         touched, self._touched = list(self._touched), {}

@@ -15,6 +15,7 @@ from coterie_server.serving.group_listeners import GroupListeners
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from coterie_server.group import Group
     from coterie_server.group.step import Step
@@ -88,11 +89,20 @@ class NodeView:
             return None
         return f"The group {group_id!r} can't be told of just now; ask again."
 
-    def why_gone(self, group_id: str) -> str:
-        """Why a group can't be followed here any more; empty if it can."""
+    def why_gone(self, group_id: str, life: int) -> str:
+        """Why a group can't be followed here any more as in a life of its shard; empty if it can.
+
+        Another node may have had it for less time than passes between two looks at this.
+        """
         if self.elsewhere(group_id) is not None:
             return "Another node has the group now."
+        if self.life_of(group_id) != life:
+            return "The group was read anew from the store."
         return self.not_shown(group_id) or ""
+
+    def life_of(self, group_id: str) -> int:
+        """A number that no two lives of a group's shard have."""
+        return self._node.group_shard(group_id).fence_number if self._node else 0
 
     def shard_of(self, group_id: str) -> int:
         """The number of a group's shard."""
@@ -179,6 +189,18 @@ class NodeView:
         """The shards of groups that this node shows."""
         shards = self._node.shards if self._node else ()
         return frozenset(each.shard for each in shards if each.is_owned and each.is_served)
+
+    def own_lives(self) -> frozenset[tuple[int, int]]:
+        """The same, each with a number that no other life of the shard has."""
+        shards = self._node.shards if self._node else ()
+        return frozenset(
+            (each.shard, each.fence_number) for each in shards if each.is_owned and each.is_served
+        )
+
+    def unlisted(self, shards: AbstractSet[int]) -> tuple[int, int]:
+        """How many shards of groups are none of these, and how many there are."""
+        known = self._node.shards if self._node else ()
+        return sum(each.shard not in shards for each in known), len(known)
 
     async def operate(self, group_id: str, operation: Callable[[Step], None]) -> GroupView | None:
         """Do what an operator asks of a group, and return the group once that is durable.

@@ -8,7 +8,7 @@ answers by itself, so no question goes round in circles.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -22,13 +22,26 @@ if TYPE_CHECKING:
     from coterie_server.serving import NodeNote
     from coterie_server.tls import ServerTls
 
-__all__ = ["ASKED_BY", "PASSED_BODY", "Answer", "NodeSilentError", "OtherNodes"]
+__all__ = [
+    "ASKED_BY",
+    "PASSED_BODY",
+    "SHARDS",
+    "Answer",
+    "NodeSilentError",
+    "OtherNodes",
+    "shards_as_text",
+    "shards_in",
+]
 
 #: In a request of another node, its id.
 ASKED_BY: Final = "Coterie-Asked-By"
+#: In a list of groups, the numbers of the shards that it has all groups of.
+SHARDS: Final = "Coterie-Shards"
 
 #: How long another node may take to answer.
 _PATIENCE: Final = aiohttp.ClientTimeout(total=5.0)
+#: The same for what a node itself takes its time for, such as the past of a group.
+_LONG_PATIENCE: Final = aiohttp.ClientTimeout(total=30.0, connect=5.0)
 #: How long it may leave a list unfinished.
 _PATIENCE_WITH_LISTS: Final = aiohttp.ClientTimeout(total=None, connect=5.0, sock_read=5.0)
 #: How long it may tell a watcher nothing, not even that it is there.
@@ -50,6 +63,18 @@ class Answer:
     status: int
     content_type: str
     body: bytes
+    #: Of a list, the shards that it has all groups of.
+    shards: frozenset[int] = frozenset()
+
+
+def shards_as_text(shards: Iterable[int]) -> str:
+    """Numbers of shards, for a header."""
+    return ",".join(map(str, sorted(shards)))
+
+
+def shards_in(headers: Mapping[str, str]) -> frozenset[int]:
+    """The shards that an answer has all groups of, as far as it says so."""
+    return frozenset(int(each) for each in headers.get(SHARDS, "").split(",") if each.isdecimal())
 
 
 class OtherNodes:
@@ -72,12 +97,17 @@ class OtherNodes:
         for each in sessions.values():
             await each.close()
 
-    async def ask(self, node: NodeNote, request: web.Request, asker: int) -> Answer:
+    async def ask(
+        self, node: NodeNote, request: web.Request, asker: int, *, takes_long: bool = False
+    ) -> Answer:
         """Have a node answer a request."""
+        patience = _LONG_PATIENCE if takes_long else _PATIENCE
         try:
-            async with self._opened(node, request, asker, _PATIENCE) as response:
+            async with self._opened(node, request, asker, patience) as response:
                 body = await response.read()
-                return Answer(response.status, response.headers.get("Content-Type", ""), body)
+                headers = response.headers
+                kind = headers.get("Content-Type", "")
+                return Answer(response.status, kind, body, shards_in(headers))
         except (OSError, TimeoutError, aiohttp.ClientError) as error:
             raise _silent(node, error) from error
 

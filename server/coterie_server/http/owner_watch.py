@@ -85,16 +85,15 @@ class GroupWatch(Following):
         return found
 
     async def _go_on(self) -> str:
-        view, group_id = self._view, self._group_id
         while True:
             try:
                 async with asyncio.timeout(_LOOK_S):
                     await self._touched.wait()
                 await asyncio.sleep(_GATHER_S)
             except TimeoutError:
-                if not view.why_gone(group_id) and not self._have_topics_changed():
+                if not self._why_gone() and not self._have_topics_changed():
                     continue
-            if why := view.why_gone(group_id):
+            if why := self._why_gone():
                 return why
             await self._publish(await self._look())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, final
+from urllib.parse import unquote_to_bytes
 
 from aiohttp import web
 
@@ -20,7 +21,7 @@ from coterie_server.http.streams import ALIVE_S, Streams
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from multidict import MultiMapping
+    from yarl import URL
 
     from coterie_server.group.ledger import Partition
     from coterie_server.http.node_view import NodeView
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["OwnerPages"]
 
 _NUMBER_CHARS_MAX: Final = 10
+_UNOWNED: Final = Ownership(OwnerState.UNOWNED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +38,12 @@ class _Query:
 
     topic: str | None
     number: int | None
-    key: str | None
+    key: bytes | None
 
     @classmethod
-    def read(cls, query: MultiMapping[str]) -> _Query:
-        key, text = query.get("key"), query.get("partition")
+    def read(cls, url: URL) -> _Query:
+        query = url.query
+        key, text = _key(url), query.get("partition")
         if key is not None and text is not None:
             raise bad_request("Give either key or partition, not both.")
         if text is None:
@@ -65,7 +68,16 @@ class _Query:
                 sentence = f"The topic {topic!r} has {size} partitions, the last is {size - 1}."
                 raise Refusal("partition_not_found", sentence)
             return topic, self.number
-        return topic, partition_of_key((self.key or "").encode(errors="surrogateescape"), size)
+        return topic, partition_of_key(self.key or b"", size)
+
+
+def _key(url: URL) -> bytes | None:
+    """The key that is asked for; bytes that are no text are lost in the query as it is read."""
+    for each in url.raw_query_string.split("&"):
+        name, _, value = each.partition("=")
+        if unquote_to_bytes(name) == b"key":
+            return unquote_to_bytes(value.replace("+", " ").encode(errors="surrogateescape"))
+    return None
 
 
 @final
@@ -96,7 +108,7 @@ class OwnerPages:
         elsewhere = await self._elsewhere.answer(request, group_id)
         if elsewhere is not None:
             return elsewhere
-        query = _Query.read(request.query)
+        query = _Query.read(request.rel_url)
         async with self._one_at_a_time:
             found = await self._node.ownerships(group_id)
             if found is None:
@@ -114,10 +126,13 @@ class OwnerPages:
             sizes[named] = known[named]
         partition = query.partition(sizes)
         if partition is not None:
-            return {partition: found.partitions.get(partition, Ownership(OwnerState.UNOWNED))}
+            return {partition: found.partitions.get(partition, _UNOWNED)}
         if named is None:
             return found.partitions
-        return {key: each for key, each in found.partitions.items() if key[0] == named}
+        if named not in sizes:
+            raise Refusal("topic_not_found", f"There is no topic {named!r}.")
+        asked = ((named, number) for number in range(sizes[named]))
+        return {each: found.partitions.get(each, _UNOWNED) for each in asked}
 
     # -- watching ------------------------------------------------------------------------------
 

@@ -68,7 +68,7 @@ class PastPage:
         """Answer about one group, for a time."""
         self._node.require_open()
         group_id = request.match_info["group"]
-        elsewhere = await self._elsewhere.answer(request, group_id)
+        elsewhere = await self._elsewhere.answer(request, group_id, takes_long=True)
         if elsewhere is not None:
             return elsewhere
         asked = Asked(group_id, *asked_time(request.query, self._node.date_ms()))

@@ -110,9 +110,8 @@ class AcknowledgedState:
 
     def _apply(self, group: str, values: Mapping[str, Any]) -> None:
         match values.get("kind"):
-            case "node_started" if values.get("accepted_loss"):
-                self.generations.clear()
-                self.commits.clear()
+            case "node_started":
+                self._begin_life(values["ts"], has_accepted_loss=bool(values.get("accepted_loss")))
             case "offsets_committed":
                 for topic, offsets in values["offsets"].items():
                     for partition in offsets:
@@ -125,6 +124,14 @@ class AcknowledgedState:
                 self._drop(lambda place: place[0] == group)
             case "topic_changed" if values["change"] == "deleted":
                 self._drop(lambda place: place[1] == values["topic"])
+
+    def _begin_life(self, date_ms: int, *, has_accepted_loss: bool) -> None:
+        if has_accepted_loss:
+            self.generations.clear()
+            self.commits.clear()
+        # If the system's clock was set back while the node was down, later commits have earlier
+        # dates, and the journal of a process that is killed may not tell of them.
+        self.commits = {place: min(ts, date_ms) for place, ts in self.commits.items()}
 
     def _drop(self, is_gone: Callable[[_Place], bool]) -> None:
         self.commits = {place: ts for place, ts in self.commits.items() if not is_gone(place)}

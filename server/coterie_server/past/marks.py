@@ -61,6 +61,7 @@ class Marks:
     waiting: dict[int, CountedNames] = field(default_factory=dict)
     #: Whether the group's very first line is among them.
     is_whole: bool = False
+    _is_beginning: bool = False
     _generation: int | None = None
     _last_ms: int = 0
     _said: tuple[MemberPhase, ...] = ()
@@ -76,7 +77,11 @@ class Marks:
     def _note(self, line: Placed) -> None:
         generation = line["generation"]
         if not self.tenures:
-            self.is_whole = line.kind in ("member_joined", "rebalance_started") and not generation
+            self._is_beginning = line.kind in ("member_joined", "rebalance_started")
+        if self._generation is None and generation is not None:
+            # Lines of members that join say none, whenever that is.
+            begins = line.kind == "rebalance_started" and generation == 0
+            self.is_whole = self._is_beginning and begins
         if not self.tenures or line.kind == "group_recovered":
             self._begin(line, generation)
         if line.kind in _CLOSES and (mark := _CLOSES[line.kind](line)) is not None:

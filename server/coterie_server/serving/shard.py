@@ -209,7 +209,9 @@ class ServedShard(ABC, Generic[C, R, Q]):
         if outcome.records:
             self._put(queue, outcome.records)
         if outcome.replies or outcome.events:
-            date_ms = self._clock.date_of(now_ms) if outcome.events else 0
+            date_ms = outcome.date_ms
+            if date_ms is None:
+                date_ms = self._clock.date_of(now_ms) if outcome.events else 0
             queue.when_durable(self._send, outcome, date_ms)
 
     def _send(self, outcome: Outcome[R], date_ms: int) -> None:

@@ -280,6 +280,55 @@ def test_own_rebalance_told_while_leading() -> None:
     assert len(script.sent(JoinGroupRequest)) == 1
 
 
+# -- what it has set out to do -----------------------------------------------------------------
+
+
+class Swinging(Assignor):
+    """Gives everything to one member, and the next time to another one."""
+
+    name = "swinging"
+    protocols = (RebalanceProtocol.EAGER, RebalanceProtocol.COOPERATIVE)
+
+    def __init__(self) -> None:
+        self.times_asked = 0
+
+    def assign(self, cluster: Cluster, members: Mapping[str, MemberInfo]) -> dict[str, Partitions]:
+        """Share out."""
+        lucky = sorted(members)[self.times_asked % len(members)]
+        self.times_asked += 1
+        every = group_by_topic(cluster.partitions_of(["t"]))
+        return {name: every if name == lucky else () for name in members}
+
+
+def has_released() -> Script:
+    """A leader for which another member releases everything."""
+    owns_all = wants("t", owned=T, generation=7)
+    script = leading({"m-2": owns_all}, assignor=Swinging())
+    assert given(script) == {"m-1": set(), "m-2": set()}
+    script.sync(needs_rejoin=True)
+    script.beat()
+    return script
+
+
+def test_what_was_released_for_a_member_goes_to_it() -> None:
+    script = has_released()
+    script.join(2, leads=True, others={"m-2": wants("t", generation=1)})
+    script.tell_topics()
+    assert given(script) == {"m-1": set(T), "m-2": set()}
+
+
+def test_member_that_followed_another_leader_decides_anew() -> None:
+    """That one may have had something else done."""
+    script = has_released()
+    script.join(2)
+    script.sync()
+    script.beat()
+    script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.join(3, leads=True, others={"m-2": wants("t", generation=2)})
+    script.tell_topics()
+    assert given(script) == {"m-1": set(), "m-2": set(T)}
+
+
 # -- assignors that fail -----------------------------------------------------------------------
 
 

@@ -38,14 +38,14 @@ def raw_lines(folder: Path) -> list[Raw]:
     return [
         _raw(path.absolute().as_uri(), text)
         for path in sorted(folder.rglob("journal-*"))
-        for text in _text(path).split("\n")
-        if text.strip()
+        for text in _lines(path)
     ]
 
 
-def _text(path: Path) -> str:
+def _lines(path: Path) -> list[str]:
     data = path.read_bytes()
-    return (gzip.decompress(data) if path.suffix == ".gz" else data).decode(errors="replace")
+    text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode(errors="replace")
+    return text.removesuffix("\n").split("\n") if text else []
 
 
 def _raw(segment: str, text: str) -> Raw:

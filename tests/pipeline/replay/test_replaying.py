@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import tracemalloc
-from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from coterie_pipeline.tables import FAULTS, OWNERSHIP, REBALANCES, SESSIONS
 from coterie_protocol.replay import GroupLines, Source, replay_group, spool
+from tests.pipeline.replay.churn import churn
 from tests.pipeline.replay.strategies import lines_of_a_group
+from tests.support.profiles import examples
 
 _TYPES = {
     "STRING": pa.string(),
@@ -35,7 +39,7 @@ def rows_of(lines: list[Source]) -> list[tuple[str, dict[str, Any]]]:
     return list(replay_group("g", GroupLines(lines), {"a": [10_000, 20_000]}))
 
 
-@settings(max_examples=300, deadline=None)
+@examples(75)
 @given(lines=lines_of_a_group())
 def test_any_lines_give_rows_that_can_be_stored(lines: list[Source]) -> None:
     for name, row in rows_of(lines):
@@ -45,7 +49,7 @@ def test_any_lines_give_rows_that_can_be_stored(lines: list[Source]) -> None:
         assert row.get("to_ms", 0) >= row.get("from_ms", 0)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(20)
 @given(lines=lines_of_a_group())
 def test_what_does_not_fit_into_memory_changes_nothing(lines: list[Source]) -> None:
     expected = rows_of(lines)
@@ -55,49 +59,6 @@ def test_what_does_not_fit_into_memory_changes_nothing(lines: list[Source]) -> N
         patch.setattr(spool, "_HELD_ROWS", 3)
         patch.setattr(spool, "_MERGED_ROWS", 2)
         assert rows_of(lines) == expected
-
-
-def churn(rebalances: int) -> Iterator[Source]:
-    """A group in which one of five members goes and another one comes, again and again."""
-    seq, ts = 0, 0
-    members = [f"m{number}" for number in range(5)]
-
-    def line(kind: str, **values: Any) -> Source:
-        nonlocal seq
-        seq += 1
-        return Source("n", seq, ts, {"kind": kind, "group": "g", **values}, 800)
-
-    for number in range(rebalances):
-        ts += 10_000
-        gone, fresh = members.pop(0), f"m{number + 5}"
-        members.append(fresh)
-        yield line(
-            "member_gone", member=gone, instance=None, host="/h", how="session_expired",
-            silent_ms=10_000, session_timeout_ms=10_000, reason="",
-        )  # fmt: skip
-        yield line(
-            "member_joined", member=fresh, instance=None, client_id=fresh, host="/h",
-            session_timeout_ms=10_000, rebalance_timeout_ms=60_000, protocols=["range"],
-            topics=["t"], reason="",
-        )  # fmt: skip
-        yield line(
-            "rebalance_started", generation=number, from_state="Stable", cause="session_expired",
-            detail="", awaited=members, deadline=None, follows=None,
-        )  # fmt: skip
-        ts += 100
-        phases: list[dict[str, Any]] = [
-            {"member": member, "instance": None, "host": "/h", "joined_after_ms": 50, "owned": {}}
-            for member in members
-        ]
-        yield line(
-            "phase_joined", generation=number + 1, protocol="range", leader=fresh, members=phases,
-            dropped=[], cause="session_expired", took_ms=100,
-        )  # fmt: skip
-        yield line(
-            "rebalance_completed", generation=number + 1, cause="session_expired",
-            assigned={member: {"t": [index]} for index, member in enumerate(members)},
-            moved=1, revoked=0, needs_rejoin=False, took_ms=1, total_ms=100,
-        )  # fmt: skip
 
 
 def peak_mb(rebalances: int) -> float:
@@ -116,3 +77,19 @@ def test_memory_grows_by_little_with_the_lines() -> None:
     # 20,000 lines are 17 MB of text; of 60,000 more, which are 50 MB, little is held.
     few, more = peak_mb(4_000), peak_mb(16_000)
     assert more - few < 25
+
+
+def peak_rss_mb(lines: int) -> float:
+    """The most memory that a process takes in which all tables of a group are made."""
+    command = [sys.executable, "-m", "tests.pipeline.replay.long_group", str(lines)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+    found = json.loads(done.stdout)
+    assert found["rows"] > lines
+    return float(found["peak_mb"])
+
+
+@pytest.mark.slow
+def test_process_does_not_grow_with_the_lines_of_a_group() -> None:
+    # All of it: Arrow's batches, the tables' rows, and what sums them up.
+    few, more = peak_rss_mb(20_000), peak_rss_mb(80_000)
+    assert more < 1.5 * few

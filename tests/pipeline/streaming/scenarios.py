@@ -116,4 +116,4 @@ def bronze_of(spark: SparkSession, lines: Iterable[Line]) -> DataFrame:
     """Lines as they are once they are parsed."""
     rows = [(f"file:/j/{segment_name(line.node, 1)}", write_line(line)) for line in lines]
     raw = spark.createDataFrame(rows, "segment STRING, value STRING")
-    return raw.transform(parse).localCheckpoint()
+    return parse(raw).together().localCheckpoint()

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from coterie_pipeline.files import Files
 from coterie_pipeline.streaming.follow import CheckpointError, follow
 from coterie_pipeline.streaming.source import SourceError
-from coterie_pipeline.warehouse import Warehouse, WrongLayoutError
+from coterie_pipeline.warehouse import LAYOUT, Warehouse, WrongLayoutError
 
 
 def test_a_directory_that_is_none_is_refused(spark: SparkSession, tmp_path: Path) -> None:
@@ -22,7 +22,7 @@ def test_other_journals_are_refused(spark: SparkSession, tmp_path: Path) -> None
     # Journals may be added, but none may be left out.
     (tmp_path / "a").mkdir()
     out = str(tmp_path / "out")
-    Warehouse(spark, out).note({"layout": 1, "runner": "follow", "journals": ["/x", "/y"]})
+    Warehouse(spark, out).note({"layout": LAYOUT, "runner": "follow", "journals": ["/x", "/y"]})
     with pytest.raises(CheckpointError, match="follows other journals: name /x, /y as well"):
         follow(spark, [str(tmp_path / "a")], out)
 

@@ -107,3 +107,35 @@ def test_a_driver_that_is_killed_twice(
     assert rows_of(Warehouse(spark, str(out))) == expected
     keys = [row["key"] for row in spark.read.parquet(str(out / "alerts")).select("key").collect()]
     assert len(keys) == len(set(keys)) > 0
+
+
+def test_a_run_that_is_killed_twice(
+    spark: SparkSession, tmp_path: Path, start: Callable[[Path, Path, str], Driver]
+) -> None:
+    # Once as it stores lines, once as it makes tables, each time with former tables in place.
+    journals, out = tmp_path / "journals", tmp_path / "out"
+    writes = growth(lines_of_nodes(), journals)
+    third = len(writes) // 3
+    first, second, last = writes[:third], writes[third : 2 * third], writes[2 * third :]
+    for write in first:
+        write.happen()
+    assert start(journals, out, "run").wait() == 0
+    former = (out / "latest.json").read_text()
+
+    for write in second:
+        write.happen()
+    driver = start(journals, out, "run")
+    driver.wait_for(out / "events" / "_run-000002", ())
+    driver.kill()
+
+    driver = start(journals, out, "run")
+    driver.wait_for(out / "tables" / "000002" / "nodes", ())
+    driver.kill()
+    assert (out / "latest.json").read_text() == former
+
+    for write in last:
+        write.happen()
+    assert start(journals, out, "run").wait() == 0
+    batch.run(spark, [str(journals)], str(tmp_path / "read"))
+    expected = rows_of(Warehouse(spark, str(tmp_path / "read")))
+    assert rows_of(Warehouse(spark, str(out))) == expected

@@ -28,7 +28,7 @@ SETTING = "session.timeout.ms=20000, assignor=range"
 
 def bronze_of(spark: SparkSession, *journals: list[str]) -> DataFrame:
     raw = [(f"/j/journal-{n}.jsonl", text) for n, texts in enumerate(journals) for text in texts]
-    return parse(spark.createDataFrame(raw, "segment STRING, value STRING"))
+    return parse(spark.createDataFrame(raw, "segment STRING, value STRING")).together()
 
 
 def without_spark(group: str, texts: list[str], place: int) -> dict[str, Any]:

@@ -5,6 +5,7 @@ What a leader makes of it is tested in `tests/assignors/test_operations.py`.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -13,7 +14,9 @@ from coterie_protocol.consumer import decode_assignment, flatten
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import OperationEnded, OperationStarted, RebalanceStarted
 from coterie_protocol.operations import Operation, partitions_of
-from coterie_server.group import GroupState, OperationsRow, Refusal
+from coterie_server.group import Group, GroupState, OperationsRow, Refusal, standing_rules
+from coterie_server.group.records import Row
+from coterie_server.group.step import Step
 from tests.support.group_harness import Client, World
 
 HOUR_MS = 3_600_000
@@ -399,6 +402,53 @@ def test_a_group_has_only_so_many_operations() -> None:
     first, second = grouped(world=World({"t": 20_000}))
     first.world.order("pin", second, numbers=range(10_000))
     assert refused(first.world, "pin", second, numbers=[10_001]) == "too_many_operations"
+
+
+def test_what_is_replaced_takes_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(standing_rules, "_OPERATIONS_MAX", 20)
+    monkeypatch.setattr(standing_rules, "_PARTITIONS_MAX", 100)
+    first, second = grouped(world=World({"t": 200}))
+    first.world.order("pin", second, numbers=range(100))
+    first.world.order("pin", first, numbers=range(100))
+    assert standing(first.world) == [("pin", first.id)]
+    first.world.order("unpin", numbers=range(100))
+    for number in range(20):
+        first.world.order("pin", second, numbers=[number])
+    assert refused(first.world, "freeze") == "too_many_operations"
+    first.world.order("pin", first, numbers=range(20))
+    assert standing(first.world) == [("pin", first.id)]
+    first.world.order("freeze")
+    first.world.order("freeze")
+
+
+def test_what_many_operations_cost_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or an order, or a member that goes, would keep all other groups waiting for seconds."""
+    clients = grouped(5, World({"t": 200}))
+    world, first = clients[0].world, clients[0]
+    checks, stored = Counter[str](), Counter[str]()
+    check, save = standing_rules._check_others, Step.save  # noqa: SLF001
+
+    def count_checks(*arguments: Any) -> None:
+        checks["others"] += 1
+        check(*arguments)
+
+    def count_rows(step: Step, group: Group, row: Row) -> None:
+        stored[type(row).__name__] += 1
+        save(step, group, row)
+
+    monkeypatch.setattr(standing_rules, "_check_others", count_checks)
+    for client in clients[:3]:
+        world.order("keep-from", client, numbers=range(100))
+    assert checks["others"] == 3
+    world.order("unpin", numbers=range(100))
+    for number in range(50):
+        world.order("pin", first, numbers=[number])
+    monkeypatch.setattr(Step, "save", count_rows)
+    world.order("pin", first, numbers=range(25))
+    world.order("keep-from", clients[1], numbers=range(100))
+    first.leave()
+    assert standing(world) == [("keep-from", clients[1].id)]
+    assert stored["OperationsRow"] <= 4
 
 
 # -- freezes -----------------------------------------------------------------------------------

@@ -35,6 +35,8 @@ class Node:
     node_id = 1
     #: Since when it has its groups, if another node had them before.
     taken_over_ms: int | None = None
+    #: Which life of their shard its groups have.
+    fence_number = 1
     #: None of the shards, and none of other nodes.
     shards: tuple[GroupShard, ...] = ()
 
@@ -54,6 +56,7 @@ class Node:
             is_owned=True,
             is_served=True,
             taken_over_ms=self.taken_over_ms,
+            fence_number=self.fence_number,
             until_durable=self.until_durable,
         )
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import pytest_asyncio
-from aiohttp import web
+from aiohttp import ClientPayloadError, ClientTimeout, web
 from aiohttp.test_utils import TestClient, TestServer
 
 from coterie_server.address import Address
 from coterie_server.backfill import Backfill
-from coterie_server.http import OtherNodes, create_app
+from coterie_server.http import NodeView, OtherNodes, create_app, group_lists, list_watch, others
+from coterie_server.http.groups import page_of_groups
 from coterie_server.serving import NodeNote
 from coterie_server.storage import Fence, Lease, NodeEntry, Survey
+from tests.server.http.event_stream import Stream
 from tests.server.http.pages import Browser, Node, read, view_of
 from tests.support.watched_world import WatchedWorld
 
@@ -28,6 +30,10 @@ class Other:
         self.asked: list[tuple[str, str, str | None]] = []
         self.last_event_ids: list[str | None] = []
         self.answers: dict[str, tuple[int, Any]] = {}
+        #: What it says which shards its lists are of.
+        self.shards = "5"
+        #: How long it takes for an answer.
+        self.delay_s = 0.0
         self.server = TestServer(self._app())
 
     def _app(self) -> web.Application:
@@ -40,10 +46,12 @@ class Other:
             (request.method, request.raw_path, request.headers.get("Coterie-Asked-By"))
         )
         self.last_event_ids.append(request.headers.get("Last-Event-ID"))
+        await asyncio.sleep(self.delay_s)
         status, body = self.answers.get(request.path, (200, {"from": "the other"}))
+        headers = {"Coterie-Shards": self.shards}
         if isinstance(body, bytes):
-            return web.Response(status=status, body=body)
-        return web.json_response(body, status=status)
+            return web.Response(status=status, body=body, headers=headers)
+        return web.json_response(body, status=status, headers=headers)
 
 
 @pytest_asyncio.fixture
@@ -67,7 +75,11 @@ def node(world: WatchedWorld, other: Other) -> Node:
     def group_shard(group_id: str) -> Any:
         mine = group_id.startswith("m")
         return SimpleNamespace(
-            shard=0 if mine else 5, is_owned=mine, is_served=mine, taken_over_ms=node.taken_over_ms
+            shard=0 if mine else 5,
+            is_owned=mine,
+            is_served=mine,
+            taken_over_ms=node.taken_over_ms,
+            fence_number=node.fence_number,
         )
 
     node.group_shard = group_shard  # type: ignore[method-assign, assignment]
@@ -78,11 +90,11 @@ async def pages_of(
     node: Node, world: WatchedWorld, siblings: tuple[int, ...] = ()
 ) -> TestClient[Any, Any]:
     """A browser that looks at its pages."""
-    others = OtherNodes(siblings)
-    app = create_app(view_of(node), Backfill(world.history, None, 0), world.metrics, None, others)
+    asked = OtherNodes(siblings)
+    app = create_app(view_of(node), Backfill(world.history, None, 0), world.metrics, None, asked)
 
     async def close(_app: web.Application) -> None:
-        await others.close()
+        await asked.close()
 
     app.on_cleanup.append(close)
     client: TestClient[Any, Any] = TestClient(TestServer(app))
@@ -129,6 +141,15 @@ async def test_group_is_asked_of_its_node(browser: Browser, other: Other) -> Non
     found: Mapping[str, Any] = await read(await browser.get("/v1/groups/a%2Fb"))
     assert found == {"from": "the other"}
     assert other.asked == [("GET", "/v1/groups/a%2Fb", "1")]
+
+
+async def test_past_of_a_group_may_take_its_node_long(
+    browser: Browser, other: Other, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(others, "_PATIENCE", ClientTimeout(total=0.05))
+    other.delay_s = 0.2
+    assert (await browser.get("/v1/groups/x")).status == 503
+    assert (await browser.get("/v1/groups/x/past")).status == 200
 
 
 async def test_what_the_other_refuses_is_refused(browser: Browser, other: Other) -> None:
@@ -185,6 +206,82 @@ async def test_list_that_would_lack_groups_is_refused(
     answer = await browser.get(f"/v1/groups?format={form}")
     assert answer.status == 503
     assert "Node 2" in (await answer.json())["message"]
+
+
+class Shard:
+    """A shard of the node, or of another one."""
+
+    fence_number = 1
+
+    def __init__(self, number: int, *, is_mine: bool) -> None:
+        self.shard = number
+        self.is_owned = self.is_served = is_mine
+
+
+@pytest.mark.parametrize("form", ["page", "jsonl"])
+async def test_list_is_of_all_shards_or_refused(
+    browser: Browser, node: Node, other: Other, form: str
+) -> None:
+    """While a shard goes from one node to another, neither lists its groups."""
+    mine = Shard(0, is_mine=True)
+    node.shards = cast(Any, (mine, Shard(5, is_mine=False), Shard(6, is_mine=False)))
+    other.answers["/v1/groups"] = (
+        (200, b"") if form == "jsonl" else (200, {"groups": [], "next": None})
+    )
+    for shards, status in (("5", 503), ("", 503), ("5,6", 200), ("5,6,7", 200)):
+        other.shards = shards
+        answer = await browser.get(f"/v1/groups?format={form}")
+        assert answer.status == status, (shards, await answer.text())
+    answer = await browser.get(f"/v1/groups?format={form}", headers={"Coterie-Asked-By": "3"})
+    assert (answer.status, answer.headers["Coterie-Shards"]) == (200, "0")
+    mine.is_served = False
+    assert (await browser.get(f"/v1/groups?format={form}")).status == 503
+
+
+async def test_page_does_not_claim_a_shard_that_is_lost_while_it_is_made(
+    browser: Browser, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = Shard(0, is_mine=True)
+    node.shards = cast(Any, (mine,))
+
+    async def lose(*arguments: Any) -> bytes:
+        mine.is_served = False
+        return await page_of_groups(*arguments)
+
+    monkeypatch.setattr(group_lists, "page_of_groups", lose)
+    answer = await browser.get("/v1/groups", headers={"Coterie-Asked-By": "3"})
+    assert answer.headers["Coterie-Shards"] == ""
+
+
+async def test_all_groups_at_once_end_abruptly_if_some_are_lost_meanwhile(
+    browser: Browser, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = Shard(0, is_mine=True)
+    node.shards = cast(Any, (mine,))
+
+    async def lose(*_: Any) -> AsyncIterator[bytes]:
+        mine.is_served = False
+        yield b'{"group":"m"}\n'
+
+    monkeypatch.setattr(group_lists, "lines_of_groups", lose)
+    answer = await browser.get("/v1/groups?format=jsonl", headers={"Coterie-Asked-By": "3"})
+    with pytest.raises(ClientPayloadError):
+        await answer.read()
+
+
+async def test_watch_of_all_groups_ends_when_a_node_comes(
+    browser: Browser, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(list_watch, "_LOOK_S", 0.01)
+    known, there = node.cluster.others, list[NodeNote]()
+    monkeypatch.setattr(NodeView, "others", lambda _: there)
+    async with browser.get("/v1/watch") as answer:
+        stream = Stream(answer)
+        assert (await stream.next()).kind == "begin"
+        there[:] = known
+        event = await stream.next()
+    assert event.kind == "end"
+    assert event.data["message"].startswith("A node has come")
 
 
 async def test_node_that_is_gone_is_named(browser: Browser, other: Other) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
+from yarl import URL
 
 from coterie_protocol.member_data import MemberData, join_member_data
 from coterie_protocol.partitioner import partition_of_key
@@ -59,6 +60,26 @@ async def test_owner_of_a_key_is_shown(browser: Browser, world: WatchedWorld) ->
     assert partitions(values) == [partition_of_key("kunde ß".encode(), 4)]
 
 
+@pytest.mark.parametrize(
+    ("query", "key"),
+    [
+        ("key=", b""),
+        ("key=a+b%2Bc%26%3D", b"a b+c&="),
+        ("key=%ff%00%C3%28", b"\xff\x00\xc3("),
+        ("%6Bey=%25FF", b"%FF"),
+        ("key=a%3Db=c", b"a=b=c"),
+    ],
+)
+async def test_key_may_be_any_bytes(
+    browser: Browser, world: WatchedWorld, query: str, key: bytes
+) -> None:
+    world.topics["t"] = 997
+    world.pair()
+    url = URL(f"/v1/groups/g/owners?{query}", encoded=True)
+    values = await read(await browser.get(url))
+    assert partitions(values) == [partition_of_key(key, 997)]
+
+
 async def test_owners_of_a_topic_are_shown(browser: Browser, world: WatchedWorld) -> None:
     world.pair(topics=("t", "u"))
     values = await read(await browser.get("/v1/groups/g/owners?topic=u"))
@@ -71,6 +92,8 @@ async def test_topic_that_is_not_worked_on_is_unowned(
     world.pair()
     values = await read(await browser.get("/v1/groups/g/owners?topic=u&partition=1"))
     assert [row["state"] for row in values["owners"]] == ["unowned"]
+    whole = await read(await browser.get("/v1/groups/g/owners?topic=u"))
+    assert whole["owners"][1:2] == values["owners"]
 
 
 @pytest.mark.parametrize(
@@ -82,6 +105,7 @@ async def test_topic_that_is_not_worked_on_is_unowned(
         ("partition=1&key=a", 400, "bad_request"),
         ("partition=4", 404, "partition_not_found"),
         ("topic=nosuch&key=a", 404, "topic_not_found"),
+        ("topic=nosuch", 404, "topic_not_found"),
     ],
 )
 async def test_senseless_questions_are_refused(

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
+from unittest.mock import AsyncMock
 
 import pytest
+from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from coterie_server.backfill import Backfill
-from coterie_server.http import NodeView, create_app, group_lists, group_watch, list_watch
+from coterie_server.http import (
+    NodeView,
+    create_app,
+    group_lists,
+    group_watch,
+    list_watch,
+    owner_watch,
+)
 from coterie_server.http.groups import KnownGroups, Place
-from coterie_server.http.streams import Broadcast
+from coterie_server.http.streams import Broadcast, Streams
 from tests.server.http.event_stream import Stream
 from tests.server.http.pages import Browser, Node, read, refusal
 from tests.support.watched_world import SECOND_MS, WatchedWorld
@@ -90,6 +101,19 @@ async def test_what_has_not_changed_is_not_told_again(
         assert (await stream.next()).data["group"] == "b"
 
 
+async def test_group_that_was_gone_for_a_moment_is_told_again(
+    browser: Browser, world: WatchedWorld, node: Node
+) -> None:
+    """A watcher may have asked for its list in that moment."""
+    async with watching(browser, "/v1/watch") as stream:
+        fill(world, node, "a")
+        assert (await stream.next()).data["group"] == "a"
+        await browser.delete("/v1/groups/a")
+        node.listeners.tell("a")
+        fill(world, node, "a", "b")
+        assert (await stream.next()).data["group"] == "a"
+
+
 async def test_many_changes_of_a_group_are_one_line(
     browser: Browser, world: WatchedWorld, node: Node
 ) -> None:
@@ -163,10 +187,25 @@ async def test_watch_ends_when_groups_move(
 ) -> None:
     monkeypatch.setattr(list_watch, "_LOOK_S", 0.01)
     async with watching(browser, "/v1/watch") as stream:
-        monkeypatch.setattr(view, "own_shards", lambda: frozenset({1}))
+        monkeypatch.setattr(view, "own_lives", lambda: frozenset({(0, 2)}))
         event = await stream.next()
         assert event.kind == "end"
         assert event.data["message"].endswith("ask again.")
+
+
+async def test_groups_that_are_lost_are_not_told_as_gone(
+    browser: Browser,
+    view: NodeView,
+    world: WatchedWorld,
+    node: Node,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fill(world, node, "g")
+    async with watching(browser, "/v1/watch") as stream:
+        monkeypatch.setattr(view, "own_lives", lambda: frozenset({(0, 2)}))
+        monkeypatch.setattr(node, "group", lambda _: None)
+        node.listeners.tell("g")
+        assert (await stream.next()).kind == "end"
 
 
 async def test_quiet_watch_is_known_to_be_alive(
@@ -204,6 +243,7 @@ async def test_a_burst_of_changes_is_told_in_pieces(
     watch = list_watch.ListWatch(view, KnownGroups(find, world.history, view.date_ms))
     for number in range(10_000):
         node.listeners.tell(f"{number}")
+    lines = made = 0
     await until_told(watch.changes, 1)
     async with asyncio.timeout(10):
         while made < 10_000:  # noqa: ASYNC110  # nothing tells of it
@@ -265,6 +305,23 @@ async def test_watch_ends_with_its_group(browser: Browser, world: WatchedWorld, 
         assert event.data["message"] == "There is no group 'g' here."
 
 
+@pytest.mark.parametrize("path", ["/v1/groups/g/watch", "/v1/groups/g/owners/watch"])
+async def test_watch_ends_when_another_node_has_had_the_group(
+    browser: Browser, world: WatchedWorld, node: Node, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """It may be back before anything is noticed, and what it has become is told to none."""
+    for module in (group_watch, owner_watch):
+        monkeypatch.setattr(module, "_LOOK_S", 0.01)
+    world.pair()
+    async with browser.get(path) as answer:
+        stream = Stream(answer)
+        await stream.next()
+        node.fence_number += 1
+        while (event := await stream.next()).kind != "end":
+            pass
+    assert event.data == {"message": "The group was read anew from the store."}
+
+
 async def test_slow_watcher_gets_the_last_view_only(
     view: NodeView, world: WatchedWorld, node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -283,6 +340,43 @@ async def test_slow_watcher_gets_the_last_view_only(
     assert watch.changes.after(1) is None
     assert watch.latest == (3, b'event: group\ndata: {"n":3}\n\n')
     watch.stop("over")
+
+
+async def test_slow_watcher_gets_a_view_that_comes_while_it_is_sent_one(
+    view: NodeView, world: WatchedWorld, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_watch, "_ENTRIES_MAX", 1)
+    world.pair()
+    views = (b'{"n":%d}' % number for number in itertools.count(1))
+
+    async def in_full(_name: str) -> bytes:
+        return next(views)
+
+    watch = group_watch.GroupViewWatch(view, "g", in_full)
+    await watch.start()
+    sent: list[bytes] = []
+
+    async def write(data: bytes) -> None:
+        sent.append(data)
+        if len(sent) == 1:  # so many that the next ones are missed
+            for count in (2, 3):
+                node.listeners.tell("g")
+                await until_told(watch.changes, count)
+        elif len(sent) == 2:
+            node.listeners.tell("g")
+            await until_told(watch.changes, 4)
+        else:
+            watch.stop("over")
+
+    response = SimpleNamespace(write=write, write_eof=AsyncMock())
+    streams = cast(Streams, SimpleNamespace(end=AsyncMock()))
+    async with asyncio.timeout(10):
+        await group_watch.tell_views(watch, streams, cast(web.StreamResponse, response))
+    assert [line.partition(b"data: ")[2].strip() for line in sent] == [
+        b'{"n":1}',
+        b'{"n":3}',
+        b'{"n":4}',
+    ]
 
 
 @pytest.mark.parametrize("path", ["/v1/watch", "/v1/groups/g/watch", "/v1/groups/g/owners/watch"])

@@ -103,6 +103,17 @@ def test_lines_that_are_missing_may_have_been_deletions(tmp_path: Path) -> None:
     assert loss(found, generation=3) is not None
 
 
+def test_a_clock_that_was_set_back_between_two_lives_is_no_loss(tmp_path: Path) -> None:
+    """A commit of the second life is stored, and was not in the journal yet."""
+    lines = [Line(60_000, "1", 1, COMMIT), Line(7_000, "1", 2, STARTED)]
+    text = "".join(write_line(line) + "\n" for line in lines)
+    (tmp_path / segment_name("1", 1)).write_text(text, encoding="utf-8")
+    found = read_acknowledged(tmp_path, "1")
+    assert loss(found, committed_ms=7_001) is None
+    assert loss(found, committed_ms=6_999) is not None
+    assert loss(found, committed_ms=None) is not None
+
+
 def test_a_loss_that_was_accepted_is_none_any_more(tmp_path: Path) -> None:
     accepted = NodeStarted(version="1", groups=0, offsets=0, load_ms=0, accepted_loss=True)
     assert loss(journal(tmp_path, EMPTIED, COMMIT, accepted), 0, None) is None

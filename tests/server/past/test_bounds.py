@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import gc
 import json
 from collections.abc import Iterable
 
@@ -59,6 +60,28 @@ def test_an_answer_that_would_be_too_large_leaves_out_what_is_oldest(
     before = answered(lines, "g", 0, part["since_ms"])
     assert before["until_ms"] == part["since_ms"]
     assert before["rebalances"]
+
+
+def test_lines_that_begin_as_a_member_joins_are_not_taken_for_all_that_ever_happened() -> None:
+    """A member that joins later says no generation, either."""
+    lines = rebalances(5)
+    assert answered(lines, "g")["limit"] == "complete"
+    later = [line for line in lines if line.ts >= 30_000]
+    assert answered([Line(29_000, "1", 1, joined("m")), *later], "g")["limit"] == "asked"
+    assert answered(later, "g")["limit"] == "asked"
+
+
+def test_memory_for_an_answer_is_free_as_soon_as_it_is_given() -> None:
+    """A daemon looks for garbage in cycles so seldom that hundreds of answers would pile up."""
+    lines = rebalances(200)
+    answered(lines, "g")
+    gc.collect()
+    gc.disable()
+    try:
+        answered(lines, "g")
+        assert gc.collect() < 200
+    finally:
+        gc.enable()
 
 
 def test_so_many_rows_are_held_and_no_more() -> None:

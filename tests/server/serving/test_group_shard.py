@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import io
+import itertools
+import time
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Any, cast
@@ -46,21 +48,25 @@ class Harness:
     def __init__(self, store: BrittleStore, lease: Lease) -> None:
         self.store = store
         self.events: list[Event] = []
+        self.dates_ms: list[int] = []
         self.armed: list[int] = []
         self.ends = PartitionEnds()
+        #: What else goes on while the clock is read; nothing unless a test says so.
+        self.elapse: Callable[[], int] = lambda: 0
+        self.clock = Clock(lambda: time.monotonic_ns() + self.elapse())
         config = Config(initial_rebalance_delay_ms=0)
         self.shard = GroupShard(
             lease.shard,
             NodeContext(
-                store,
-                Clock(),
-                ends=self.ends,
-                observe=lambda _ts, event: self.events.append(event),
-                arm=self.armed.append,
+                store, self.clock, ends=self.ends, observe=self._observe, arm=self.armed.append
             ),
-            lambda: GroupCoordinator(config, RandomIds(), {"t": 4}),
+            lambda: GroupCoordinator(config, RandomIds(), {"t": 4}, date_of=self.clock.date_of),
         )
         self.shard.own(lease)
+
+    def _observe(self, date_ms: int, event: Event) -> None:
+        self.dates_ms.append(date_ms)
+        self.events.append(event)
 
     def ask(self, message: Any, version: int) -> Pending:
         """Hand in a request."""
@@ -130,6 +136,18 @@ async def test_a_partition_ends_where_commits_are_durable(harness: Harness) -> N
     await asyncio.wait_for(seen, 5)
     await asyncio.sleep(0)
     assert ends == [5]
+
+
+async def test_a_commit_has_the_same_date_in_store_and_journal(harness: Harness) -> None:
+    """A store whose commits are older than its journal's has lost some, and is not opened."""
+    seconds = itertools.count(1)
+    harness.clock.start()
+    # The node stands still in the middle of the step, for a second each time that it looks.
+    harness.elapse = lambda: next(seconds) * 1_000_000_000
+    await harness.commit(5).answer
+    core = harness.shard.core
+    assert core is not None
+    assert harness.dates_ms == [core.groups["g"].offsets["t", 0].committed_at_ms]
 
 
 async def test_a_commit_that_is_not_stored_moves_no_end(harness: Harness) -> None:

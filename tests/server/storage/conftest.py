@@ -124,6 +124,6 @@ async def failing(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
         schema = request.getfixturevalue("schema")
         async with (
             TcpProxy(server.port) as proxy,
-            PostgresStore(server.url(proxy.port, schema=schema, connect_timeout="0.2")) as distant,
+            PostgresStore(server.url(proxy.port, schema=schema, connect_timeout="1")) as distant,
         ):
             yield Failing(distant, proxy.break_down, proxy.mend)

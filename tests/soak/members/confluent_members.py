@@ -26,6 +26,8 @@ class _Member(PollingMember):
                 "session.timeout.ms": orders.session_ms,
                 "heartbeat.interval.ms": orders.heartbeat_ms,
                 "max.poll.interval.ms": orders.rebalance_ms,
+                # As the page on high availability advises; the default is ten seconds.
+                "reconnect.backoff.max.ms": 1_000,
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
             },

@@ -9,6 +9,7 @@ const RETRY_MAX_MS = 8000;
 // A node sends a comment every five seconds where it has nothing to tell.
 const SILENCE_MS = 16_000;
 const ASK_MS = 20_000;
+const UNKNOWN = "The node did not answer, so it may or may not have done this. Look before you try again.";
 
 /** An answer that is no success; `name` is for programs, the message is a sentence. */
 export class ApiError extends Error {
@@ -30,6 +31,14 @@ export function setToken(value) {
   } else {
     sessionStorage.removeItem(TOKEN);
   }
+}
+
+/**
+ * Whether a browser can ask about a group of this name: it takes some for ways through folders, even
+ * when they are encoded, and then would ask about something else.
+ */
+export function canBeAsked(group) {
+  return !["", ".", ".."].includes(group);
 }
 
 /** The path of something about a group. */
@@ -79,10 +88,14 @@ export function getJson(path, { signal } = {}) {
 }
 
 /** Have the node do something; raises `ApiError`. */
-export function act(method, path, body) {
+export async function act(method, path, body) {
   const sent = body === undefined ? {} : { body: JSON.stringify(body) };
   const more = body === undefined ? {} : { "Content-Type": "application/json" };
-  return ask(path, { method, headers: headers(more), ...sent });
+  try {
+    return await ask(path, { method, headers: headers(more), ...sent });
+  } catch (problem) {
+    throw problem.status === 0 ? new ApiError(0, "away", UNKNOWN) : problem;
+  }
 }
 
 /** Takes the text of a stream of server-sent events, and calls `onEvent(kind, data, id)`. */

@@ -85,7 +85,7 @@ export function reconcile(parent, items, keyOf, make, update) {
   const wanted = new Map(items.map((item) => [keyOf(item), item]));
   for (const [key, child] of known) {
     if (!wanted.has(key)) {
-      child.remove();
+      remove(child);
       known.delete(key);
     }
   }
@@ -100,9 +100,24 @@ export function reconcile(parent, items, keyOf, make, update) {
     if (child === place) {
       place = place.nextSibling;
     } else {
-      parent.insertBefore(child, place);
+      move(child, parent, place);
     }
   }
+}
+
+// The focus of what goes is not to be lost: what stood beside it gets it.
+function remove(child) {
+  const heir = child.contains(document.activeElement) ? (child.nextElementSibling ?? child.previousElementSibling) : null;
+  child.remove();
+  const control = heir?.matches("a, button") ? heir : heir?.querySelector("a, button:not([hidden])");
+  control?.focus({ preventScroll: true });
+}
+
+// What is moved loses the focus.
+function move(child, parent, place) {
+  const focused = child.contains(document.activeElement) ? document.activeElement : null;
+  parent.insertBefore(child, place);
+  focused?.focus({ preventScroll: true });
 }
 
 /** The key of a reconciled item that is made of several texts, none of which may run into another. */

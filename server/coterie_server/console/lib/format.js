@@ -32,6 +32,11 @@ export function duration(ms) {
   return longDuration(Math.round(s));
 }
 
+/** A span of time without tenths of a second, which would change at each look. */
+export function wholeSeconds(ms) {
+  return ms < 1000 ? ms : Math.floor(ms / 1000) * 1000;
+}
+
 function longDuration(s) {
   if (s < MINUTE_S) {
     return `${s} s`;
@@ -90,6 +95,20 @@ export function dateAndTime(ms) {
   return `${day} ${timeOfDay(ms)}`;
 }
 
+/** The zone of all times here, as `UTC`, `UTC+2` or `UTC-3:30`. */
+export function zone(ms) {
+  const minutes = -new Date(ms).getTimezoneOffset();
+  const [hours, rest] = [Math.floor(Math.abs(minutes) / 60), Math.abs(minutes) % 60];
+  const sign = minutes < 0 ? "-" : "+";
+  return minutes === 0 ? "UTC" : `UTC${sign}${hours}${rest === 0 ? "" : `:${padded(rest)}`}`;
+}
+
+/** The time of day, with the date if that is not today's. */
+export function dayAndTime(ms, nowMs) {
+  const whole = dateAndTime(ms);
+  return whole.slice(0, 10) === dateAndTime(nowMs).slice(0, 10) ? timeOfDay(ms) : whole;
+}
+
 /** Partition numbers as ranges: `0-4, 7`. */
 export function ranges(numbers, separator = ", ") {
   const sorted = [...numbers].sort((a, b) => a - b);
@@ -105,16 +124,24 @@ export function ranges(numbers, separator = ", ") {
   return found.map(([from, upto]) => (from === upto ? `${from}` : `${from}-${upto}`)).join(separator);
 }
 
-/** The numbers in a text such as `0-4,7`. */
+const NUMBERS_MAX = 100_000;
+
+/** The numbers in a text that was typed, such as `0-4, 7`; throws a sentence for people. */
 export function numbersOf(text) {
-  const found = [];
-  for (const part of text.split(",").map((each) => each.trim()).filter((each) => each)) {
-    const [from, upto = from] = part.split("-").map(Number);
-    for (let number = from; number <= upto; number += 1) {
-      found.push(number);
+  const found = new Set();
+  for (const part of text.replace(/\s*-\s*/g, "-").split(/[\s,]+/).filter((each) => each)) {
+    const [, from, upto = from] = /^(\d{1,9})(?:-(\d{1,9}))?$/.exec(part) ?? [];
+    if (from === undefined || Number(from) > Number(upto) || upto - from >= NUMBERS_MAX) {
+      throw new Error(`${part} is no partition and no range of them; write them as 0-3, 7.`);
+    }
+    for (let number = Number(from); number <= Number(upto); number += 1) {
+      found.add(number);
     }
   }
-  return found;
+  if (found.size === 0) {
+    throw new Error("No partition is named; write them as 0-3, 7.");
+  }
+  return [...found];
 }
 
 /** A cost in partition-seconds: `0.25 partition-s`, `1,204 partition-s`. */
@@ -158,31 +185,78 @@ export function shortened(name, most = 48) {
   return `${characters.slice(0, most - 1 - end).join("")}…${characters.slice(-end).join("")}`;
 }
 
+/** A member's client, and its host if that is known. */
+export function clientAt({ client_id: client, host }) {
+  return host ? `${shortened(client)} at ${visible(host)}` : shortened(client);
+}
+
 /** What a member is called by itself: the instance id of a static one, the member id of another. */
 export function memberName(member) {
   return member.instance ?? member.member;
 }
 
+// With worker-2 before worker-10.
+const ORDER = new Intl.Collator("en", { numeric: true });
+
+/** The order of names, for sorting. */
+export function compareByName(one, other) {
+  return ORDER.compare(one, other) || (one < other ? -1 : one > other ? 1 : 0);
+}
+
 /**
- * What the members of a group are called, by their ids. Ids of dynamic members mostly are the name of
- * the client and something random; where the name alone tells members apart, it is enough.
+ * What members are called, by their ids: static ones by their instance id. Ids of others mostly are
+ * the name of the client and something random; where the name alone tells members apart, it is
+ * enough, and else as much is added of the id's end as it takes.
  */
 export function memberNames(members) {
-  const clients = new Map();
-  for (const { client_id: client, instance } of members) {
-    clients.set(instance ?? client, (clients.get(instance ?? client) ?? 0) + 1);
+  const namesakes = new Map();
+  for (const each of members) {
+    const name = ownName(each);
+    namesakes.set(name, (namesakes.get(name) ?? new Set()).add(each.member));
   }
-  return new Map(members.map((each) => [each.member, nameAmong(each, clients)]));
+  const tails = new Map([...namesakes].map(([name, ids]) => [name, tailLength([...ids])]));
+  return new Map(members.map((each) => [each.member, nameAmong(each, tails)]));
 }
 
 const TAIL = 4;
 
-function nameAmong({ member, instance, client_id: client }, clients) {
-  if (instance !== null) {
-    return instance;
+/** A member's name as long as no other member has it, too. */
+function ownName({ member, instance, client_id: client }) {
+  return instance ?? (client && member.startsWith(`${client}-`) ? client : member);
+}
+
+/** How many characters at their ends tell ids apart; 0 for a single one. */
+function tailLength(ids) {
+  let length = ids.length === 1 ? 0 : TAIL;
+  while (length > 0 && new Set(ids.map((id) => id.slice(-length))).size < ids.length) {
+    length += 1;
   }
-  if (!client || !member.startsWith(`${client}-`)) {
-    return member;
+  return length;
+}
+
+function nameAmong(each, tails) {
+  const name = ownName(each);
+  const tail = tails.get(name);
+  return tail === 0 || each.instance !== null || name === each.member ? name : tailed(name, each.member, tail);
+}
+
+function tailed(name, id, length = TAIL) {
+  return `${name} …${id.slice(-length)}`;
+}
+
+// How ids of members end that a coordinator has made, with the instance id that may be told beside.
+const RANDOM = /-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?: \(([^)]*)\))?/g;
+
+/** A sentence with what members are called in place of their ids; others keep the end of theirs. */
+export function withNames(sentence, names) {
+  let said = sentence;
+  for (const [id, name] of names) {
+    if (name !== id && said.includes(id)) {
+      said = said.replaceAll(`${id} (${name})`, () => name).replaceAll(id, () => name);
+    }
   }
-  return clients.get(client) === 1 ? client : `${client} …${member.slice(-TAIL)}`;
+  return said.replaceAll(RANDOM, (_, random, instance, at) => {
+    const isStatic = instance !== undefined && said.slice(0, at).endsWith(instance);
+    return isStatic ? "" : ` …${random.slice(-TAIL)}${instance === undefined ? "" : ` (${instance})`}`;
+  });
 }

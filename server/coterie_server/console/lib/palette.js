@@ -32,21 +32,25 @@ export function inkAt(place) {
   return isPale && light >= 50 ? "#10151c" : "#ffffff";
 }
 
+// How many members that are gone keep their colours, which the past shows.
+const KEPT = 400;
+
 /**
  * Gives each key a place in the palette. Keys are given places in the order in which they come, and
- * keep them: a member's colour does not change when another one comes or goes. The place of one
- * that was let go is used again only after all others.
+ * keep them: a member's colour does not change when another one comes or goes. Where members come
+ * and go for days, those that were gone first lend their places to new ones.
  */
 export function makePalette() {
   const places = new Map();
+  const free = [];
   let next = 0;
   return {
     /** The place of a key. */
     place(key) {
       let place = places.get(key);
       if (place === undefined) {
-        place = next;
-        next += 1;
+        place = free.shift() ?? next;
+        next = Math.max(next, place + 1);
         places.set(key, place);
       }
       return place;
@@ -57,10 +61,20 @@ export function makePalette() {
     ink(key) {
       return inkAt(this.place(key));
     },
-    /** Give places to keys at once, sorted, so that they do not depend on chance. */
+    /** Give places to those that are there at once, sorted, so that they do not depend on chance. */
     know(keys) {
       for (const key of [...keys].sort()) {
         this.place(key);
+      }
+      const present = new Set(keys);
+      for (const [key, place] of places) {
+        if (places.size <= KEPT + present.size) {
+          break;
+        }
+        if (!present.has(key)) {
+          places.delete(key);
+          free.push(place);
+        }
       }
     },
   };

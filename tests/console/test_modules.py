@@ -1,4 +1,4 @@
-"""The part of the past's page that is no page: its tests are JavaScript, too."""
+"""The parts of the page that need no page: their tests are JavaScript, too."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ NODE = shutil.which("node")
 
 
 @pytest.mark.skipif(NODE is None, reason="there is no node to run JavaScript's tests with")
-def test_the_model_of_the_past(tmp_path: Path) -> None:
-    script = Path(__file__).with_name("past_model.test.mjs")
+@pytest.mark.parametrize("name", ["format", "past_model"])
+def test_what_needs_no_page(tmp_path: Path, name: str) -> None:
+    script = Path(__file__).with_name(f"{name}.test.mjs")
     console = tmp_path / "console"
     shutil.copytree(str(files("coterie_server.console")), console)
     # Where nothing says so, older versions take a file for no module.

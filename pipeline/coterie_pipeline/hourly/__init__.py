@@ -1,0 +1,1 @@
+"""What is summed up by hour, in plain Python: a group's commits, and its health."""

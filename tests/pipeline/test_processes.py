@@ -1,0 +1,46 @@
+"""Little data is handled within the driver, and much in Spark's Python processes: alike."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from coterie_pipeline.session import is_quick
+from coterie_pipeline.steps.parsing import parse, parse_in_turn
+from tests.pipeline.test_any_bytes import COMMIT_LINE, ODD
+from tests.support.journals import simulated, write_journal
+from tests.support.pipeline_tables import KEYS, differences, spark_tables
+
+
+@pytest.fixture
+def busy(spark: SparkSession) -> SparkSession:
+    """A session that divides its work."""
+    session = spark.newSession()
+    session.conf.set("spark.sql.shuffle.partitions", "2")
+    assert not is_quick(session)
+    return session
+
+
+@pytest.mark.slow
+def test_tables_are_the_same_wherever_they_are_made(
+    spark: SparkSession, busy: SparkSession, tmp_path: Path
+) -> None:
+    paths = write_journal([*simulated(3, "hostile"), *simulated(4)], tmp_path)
+    here, there = spark_tables(spark, paths), spark_tables(busy, paths)
+    assert not [text for name in KEYS for text in differences(name, here[name], there[name])]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("odd", [[], ODD], ids=["plain", "odd"])
+def test_each_line_is_read_once_in_turn(busy: SparkSession, odd: list[str]) -> None:
+    # Whether any line looks like a commit and is none is known only when the commits are stored.
+    rows = [("s", line) for line in [COMMIT_LINE, *odd]]
+    raw = busy.createDataFrame(rows, "segment STRING, value STRING")
+    whole = parse(raw).together().select("digest", "part").collect()
+    in_turn = [
+        row for frame in parse_in_turn(raw) for row in frame.select("digest", "part").collect()
+    ]
+    assert sorted(in_turn) == sorted(whole)
+    assert len(whole) == len(rows)
