@@ -5,13 +5,11 @@ The sizes are those of Kafka's own test, which allows 120 s for each.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from statistics import median
 from typing import Any, Final
 from uuid import UUID
 
@@ -42,8 +40,6 @@ _INSTANCE: Final = "instance-sticky"
 _KAFKA: Final = "kafka"
 _ALONE: Final = "kafka, alone"
 _JAVA: Final = Path(java_assignors.__file__).with_name("java") / "WarmAssignments.java"
-#: The virtual machines that are started to see how long their first answer takes.
-_FIRSTS: Final = 3
 #: What Kafka's own test allows for an answer.
 _TIMEOUT_S: Final = 120.0
 _ROUNDS_MAX: Final = 7
@@ -57,10 +53,8 @@ _COLUMNS: Final = (
     Column("instance", "instance-sticky"),
     Column("kafka", "Kafka"),
     Column("alone", "of that its\nassignor"),
-    Column("first", "Kafka,\nfirst time"),
     Column("cooperative_ratio", "Kafka ÷\ncooperative-sticky"),
     Column("instance_ratio", "Kafka ÷\ninstance-sticky"),
-    Column("first_ratio", "first time ÷\ninstance-sticky"),
 )
 
 
@@ -110,8 +104,7 @@ def _notes(problem: str | None) -> tuple[str, ...]:
         "one joins, one left: a settled group, and a process that is new or gone.",
         "All that a leader does, from what members said, decoded, to what each of them is to have.",
         "Kafka: in one warmed-up virtual machine, whose serial garbage collector counts;",
-        "its assignor: HighAvailabilityTaskAssignor alone, once its input is prepared; first time:",
-        f"the first answer in a virtual machine after a small one, {_FIRSTS} machines.",
+        "its assignor: HighAvailabilityTaskAssignor alone, once its input is prepared.",
         *(() if problem is None else (f"Without Kafka: {problem}.",)),
     )
 
@@ -177,11 +170,8 @@ def _row(
         name: timed(partial(lead, assignor, _cluster(size), members, _settings(size)))
         for name, assignor in assignors.items()
     }
-    first: list[float] = []
-    asked = _java_question(size, members)
-    if java is not None and java.put(asked):
+    if java is not None and java.put(_java_question(size, members)):
         entrants |= {_KAFKA: java.seconds, _ALONE: partial(java.seconds, alone=True)}
-        first = [taken for _ in range(_FIRSTS) if (taken := _first_of_a_process(asked))]
     slowest = max(seconds(0.0) or 0.0 for seconds in entrants.values())
     rounds = max(2, min(effort.rounds, _ROUNDS_MAX, int(_BUDGET_S / max(slowest, 1e-9))))
     seconds = take_turns(entrants, rounds, effort.turn_ms)
@@ -190,23 +180,16 @@ def _row(
         _name_of(size),
         size.standbys,
         *(_ms(seconds.get(name, []), late) for name in (_COTERIE, _INSTANCE, _KAFKA, _ALONE)),
-        _ms(first, late),
         *(
             ratio(seconds[_KAFKA], seconds[name]) if _KAFKA in seconds else None
             for name in (_COTERIE, _INSTANCE)
         ),
-        _to_first(first, seconds[_INSTANCE]),
     )
     return Row(question, cells)
 
 
 def _ms(seconds: list[float], otherwise: str | None) -> Cell:
     return summary(seconds, unit="ms", scale=1e3) if len(seconds) > 1 else otherwise
-
-
-def _to_first(first: list[float], ours: list[float]) -> Cell:
-    """A first answer can't take turns with others, so this compares with our usual time."""
-    return summary([each / median(ours) for each in first]) if len(first) > 1 else None
 
 
 def _name_of(size: _Size) -> str:
@@ -237,13 +220,3 @@ def _java_member(info: MemberInfo) -> dict[str, Any]:
         "owned": [["0", number] for entry in info.owned for number in entry.partitions],
         "copies": [[0, number, lag] for (_, number), lag in sorted(lags.items())],
     }
-
-
-def _first_of_a_process(question: dict[str, Any]) -> float | None:
-    """The time of a first answer in a virtual machine that has answered a small question."""
-    size = _QUICK_SIZES[0]
-    small = _java_question(size, _questions(size)["settled"])
-    with JavaAssignors(_JAVA, _TIMEOUT_S) as java:
-        java.say(small)
-        said = java.say(question)
-    return None if said is None else json.loads(said)["nanos"] / 1e9

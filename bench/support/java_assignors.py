@@ -54,7 +54,7 @@ class JavaAssignors:
 
     def put(self, question: Mapping[str, Any]) -> bool:
         """Put a question as the program reads it, and warm up."""
-        said = self.say(question)
+        said = self._say(question)
         return said is not None and self.seconds(_WARM_UP_MS) is not None
 
     def seconds(self, turn_ms: float, **options: bool) -> float | None:
@@ -62,11 +62,10 @@ class JavaAssignors:
 
         Which options there are, is up to the program.
         """
-        said = self.say({"time": turn_ms, **options})
+        said = self._say({"time": turn_ms, **options})
         return None if said is None else max(int(said), 1) / 1e9
 
-    def say(self, what: Mapping[str, Any]) -> str | None:
-        """Tell the program something; return what it says, or None if that took too long."""
+    def _say(self, what: Mapping[str, Any]) -> str | None:
         process = self._process or self._start()
         assert process.stdin is not None
         assert process.stdout is not None

@@ -160,10 +160,8 @@ public final class WarmAssignments {
 
     private ObjectNode answer() throws ReflectiveOperationException {
         ObjectNode answer = JSON.createObjectNode();
-        long used = nanosUsed();
         answer.put("is_final", !assign(false));
         toThreads();
-        answer.put("nanos", nanosUsed() - used);
         for (Client client : clients) {
             ClientState state = states.get(client.id());
             answer.withArray("/active").add(state.activeTasks().size());
