@@ -128,6 +128,47 @@ def test_group_is_shown_as_it_changes(page: Page, daemon: Daemon, members: Membe
     eventually(lambda: owners_shown(page) == share(daemon, "live"), "the owners")
 
 
+def test_list_that_can_t_be_had_is_asked_for_again(
+    page: Page, daemon: Daemon, members: Members
+) -> None:
+    members.start("again")
+    settled(daemon, "again", 1, 12)
+    busy = {"error": "not_ready", "message": "Groups are on their way between nodes; ask again."}
+    left = [3]
+
+    def refuse(route: Route) -> None:
+        left[0] -= 1
+        if left[0] >= 0:
+            route.fulfill(status=503, json=busy)
+        else:
+            route.continue_()
+
+    page.route("**/v1/groups?*", refuse)
+    open_groups(page, daemon, "?q=again")
+    expect(page.locator('tr[data-group="again"]')).to_be_visible()
+
+
+def test_what_changes_while_the_list_is_on_its_way_is_shown(
+    page: Page, daemon: Daemon, members: Members
+) -> None:
+    members.start("racing")
+    settled(daemon, "racing", 1, 12)
+    (row,) = json.loads(daemon.get("/v1/groups?q=racing"))["groups"]
+    lists: list[Route] = []
+    watches: list[Route] = []
+    page.route("**/v1/watch?*", lambda route: watches.append(route))  # noqa: PLW0108  # it is marked
+    open_groups(page, daemon, "?q=racing")
+    shown = page.locator('tr[data-group="racing"] [data-name="members"]')
+    expect(shown).to_have_text("1")
+    page.route("**/v1/groups?*", lambda route: lists.append(route))  # noqa: PLW0108  # as above
+    told = events(("begin", {"now_ms": 1_000}), ("group", {**row, "members": 7}))
+    watches[0].fulfill(body=told)
+    expect(shown).to_have_text("7")
+    lists[0].fulfill(json={"groups": [row, {**row, "group": "racing-2"}], "next": None})
+    expect(page.locator('tr[data-group="racing-2"]')).to_be_visible()
+    expect(shown).to_have_text("7")
+
+
 def test_rebalance_is_shown_as_it_goes_on(page: Page, folder: Path) -> None:
     settings = {"group.initial.rebalance.delay.ms": 4000}
     daemon = Daemon(folder, settings=settings, topics={"orders": 12})

@@ -11,6 +11,8 @@ const PAGE = 100;
 const SEARCH_MS = 200;
 // Rebalances grow old without any event.
 const REFRESH_MS = 60_000;
+// Groups are on their way between nodes for a moment, and then can't be listed.
+const AGAIN_MS = 1000;
 
 const ORDERS = [
   ["flapping", "Flapping first"],
@@ -83,13 +85,20 @@ export function mountGroups(root, frame, query) {
   root.append(...view.parts);
   let generation = 0;
   let stop = null;
+  let again = 0;
+  // What has changed since the list was asked for, which may lack it; null if it has come.
+  let changed = null;
   const draw = onceAFrame(() => view.draw(list, frame.clock.now()));
 
   const load = async (keep = 0) => {
     const mine = (generation += 1);
+    clearTimeout(again);
+    changed = [];
     try {
       await fetchRows(list, Math.max(keep, left?.rows ?? 0, PAGE), () => mine === generation);
       if (mine === generation) {
+        changed.forEach(([kind, data]) => take(list, kind, data));
+        changed = null;
         frame.tell(null);
         draw();
         goBackTo(root, left);
@@ -97,7 +106,11 @@ export function mountGroups(root, frame, query) {
       }
     } catch (problem) {
       if (mine === generation) {
+        changed = null;
         frame.tell(problem);
+        if (problem.status === 503) {
+          again = setTimeout(() => load(list.rows.size), AGAIN_MS);
+        }
       }
     }
   };
@@ -105,11 +118,9 @@ export function mountGroups(root, frame, query) {
     if (kind === "begin") {
       frame.clock.set(data.now_ms);
       load(list.rows.size);
-    } else if (kind === "group") {
-      takeRow(list, data);
-      draw();
-    } else if (kind === "gone") {
-      list.rows.delete(data.group);
+    } else {
+      changed?.push([kind, data]);
+      take(list, kind, data);
       draw();
     }
   };
@@ -147,6 +158,7 @@ export function mountGroups(root, frame, query) {
     rows: () => list.rows.size,
     destroy() {
       generation += 1;
+      clearTimeout(again);
       stop?.();
       stopClock();
       clearInterval(refresh);
@@ -184,6 +196,15 @@ async function fetchMore(list, isCurrent) {
     }
     list.next = page.next;
     list.isWhole = page.next === null;
+  }
+}
+
+/** Take what a stream tells of. */
+function take(list, kind, data) {
+  if (kind === "group") {
+    takeRow(list, data);
+  } else if (kind === "gone") {
+    list.rows.delete(data.group);
   }
 }
 
