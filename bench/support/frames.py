@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
 from coterie_protocol import decode_response, encode_request, encode_response
@@ -134,16 +134,27 @@ def _expect_none(error_codes: Iterable[int]) -> None:
 
 def make_ready(port: int, partitions: int) -> None:
     """Create the topic, and wait until the server has it and coordinates groups."""
+    _until(lambda: _is_created(port, partitions), port)
+    _until(lambda: _coordinates(port) and _has_partitions(port, partitions), port)
+
+
+def _until(true: Callable[[], bool], port: int) -> None:
+    deadline = time.monotonic() + _TIMEOUT_S
+    while not true():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"the server on port {port} is not ready after {_TIMEOUT_S:g} s")
+        time.sleep(_AGAIN_S)
+
+
+def _is_created(port: int, partitions: int) -> bool:
+    """Whether the topic is there now: a worker that has just begun may not know who makes it."""
     topic = CreatableTopic(
         name=TOPIC, num_partitions=partitions, replication_factor=1, assignments=(), configs=()
     )
     created = _ask(port, CreateTopicsRequest(topics=(topic,)), 5, CreateTopicsResponse)
-    _expect_none(result.error_code for result in created.topics)
-    deadline = time.monotonic() + _TIMEOUT_S
-    while not (_coordinates(port) and _has_partitions(port, partitions)):
-        if time.monotonic() > deadline:
-            raise AssertionError(f"the server on port {port} is not ready after {_TIMEOUT_S:g} s")
-        time.sleep(_AGAIN_S)
+    errors = {result.error_code for result in created.topics}
+    _expect_none(errors - {ErrorCode.NOT_CONTROLLER})
+    return not errors & {ErrorCode.NOT_CONTROLLER}
 
 
 def _coordinates(port: int) -> bool:

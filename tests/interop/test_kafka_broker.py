@@ -21,6 +21,7 @@ from tests.interop.kafka_broker import (
     kafka_tool,
     run_java_source,
 )
+from tests.support.kafka_python import poll_on
 
 pytestmark = pytest.mark.interop
 
@@ -52,10 +53,14 @@ def _joined_consumer(broker: KafkaBroker, group: str, topic: str) -> Any:
     consumer = KafkaConsumer(
         topic, bootstrap_servers=broker.bootstrap, group_id=group, enable_auto_commit=False
     )
-    deadline = time.monotonic() + _JOIN_TIMEOUT_S
-    while not consumer.assignment():
-        assert time.monotonic() < deadline, f"{group} got no assignment in {_JOIN_TIMEOUT_S:g} s"
-        consumer.poll(timeout_ms=100)
+    try:
+        deadline = time.monotonic() + _JOIN_TIMEOUT_S
+        while not consumer.assignment():
+            assert time.monotonic() < deadline, f"{group} got nothing in {_JOIN_TIMEOUT_S:g} s"
+            poll_on(consumer, 100)
+    except BaseException:
+        consumer.close()
+        raise
     return consumer
 
 

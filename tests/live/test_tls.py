@@ -24,6 +24,7 @@ from coterie import Group, Partition, Security, Tls
 from tests.interop.kafka_broker import free_port
 from tests.live.daemon import HOST, Daemon, coterie, environment, eventually
 from tests.support.certificates import Authority, Files, name
+from tests.support.kafka_python import poll_on
 
 pytestmark = pytest.mark.slow
 
@@ -81,14 +82,14 @@ def with_kafka_python(at: Secured, group: str) -> int:
         ssl_certfile=str(at.client.certificate),
         ssl_keyfile=str(at.client.key),
     )
-    eventually(lambda: consumer.poll(100) == {} and consumer.assignment(), "no assignment")
-    (partition,) = consumer.assignment()
-    consumer.commit({partition: kafka.OffsetAndMetadata(OFFSET, "", -1)})
-    # It takes the answer to a question from before the commit, if that is still under way.
-    eventually(lambda: consumer.committed(partition) is not None, "it finds an offset")
-    found = int(consumer.committed(partition))
-    consumer.close()
-    return found
+    # Left open it would go on connecting, and its sockets would fail whichever test runs next.
+    with contextlib.closing(consumer):
+        eventually(lambda: poll_on(consumer, 100) == {} and consumer.assignment(), "no assignment")
+        (partition,) = consumer.assignment()
+        consumer.commit({partition: kafka.OffsetAndMetadata(OFFSET, "", -1)})
+        # It takes the answer to a question from before the commit, if that is still under way.
+        eventually(lambda: consumer.committed(partition) is not None, "it finds an offset")
+        return int(consumer.committed(partition))
 
 
 def with_confluent_kafka(at: Secured, group: str) -> int:
@@ -102,12 +103,13 @@ def with_confluent_kafka(at: Secured, group: str) -> int:
             "ssl.key.location": str(at.client.key),
         }
     )
-    consumer.subscribe([TOPIC])
-    eventually(lambda: consumer.poll(0.1) is None and consumer.assignment(), "no assignment")
-    consumer.commit(offsets=[confluent_kafka.TopicPartition(TOPIC, 0, OFFSET)], asynchronous=False)
-    found = consumer.committed([confluent_kafka.TopicPartition(TOPIC, 0)], PATIENCE_S)
-    consumer.close()
-    return int(found[0].offset)
+    with contextlib.closing(consumer):
+        consumer.subscribe([TOPIC])
+        eventually(lambda: consumer.poll(0.1) is None and consumer.assignment(), "no assignment")
+        offset = confluent_kafka.TopicPartition(TOPIC, 0, OFFSET)
+        consumer.commit(offsets=[offset], asynchronous=False)
+        (found,) = consumer.committed([confluent_kafka.TopicPartition(TOPIC, 0)], PATIENCE_S)
+        return int(found.offset)
 
 
 def with_aiokafka(at: Secured, group: str) -> int:

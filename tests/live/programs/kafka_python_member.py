@@ -9,6 +9,7 @@ from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssi
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 
 from tests.live.programs.lines import Options, offsets_of, say, say_offsets, say_partitions, serve
+from tests.support.kafka_python import poll_on
 
 _POLL_MS = 50
 _ASSIGNORS = {
@@ -55,22 +56,9 @@ def main() -> None:
 
     consumer.subscribe([options.topic], listener=_Listener())
     serve(
-        lambda: _poll(consumer),
+        lambda: poll_on(consumer, _POLL_MS),
         {"commit": commit, "committed": committed, "positions": positions, "close": close},
     )
-
-
-def _poll(consumer: KafkaConsumer) -> None:
-    """Poll, and let a join that a poll was too short for be finished by the next one.
-
-    kafka-python 3.0 forgets it if its leader joined again because topics changed: once it has
-    made an assignment, nothing is left to tell it that it has not taken it over.  Then it neither
-    owns anything nor sends heartbeats, until its session is over.
-    """
-    coordinator = consumer._coordinator  # noqa: SLF001  # nothing public tells or does this
-    if coordinator.rejoining:
-        coordinator.request_rejoin()
-    consumer.poll(timeout_ms=_POLL_MS)
 
 
 def _configuration(options: Options) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 
 from tests.soak.members.polling import POLL_S, PollingMember, host
 from tests.soak.members.recorder import MemberOrders, MemberRecorder, Orders
+from tests.support.kafka_python import poll_on
 
 _ASSIGNORS: Final = {
     "cooperative-sticky": CooperativeStickyAssignor,
@@ -44,7 +45,7 @@ class _Member(PollingMember, ConsumerRebalanceListener):  # type: ignore[misc]  
         self.gave("lost", {each.partition for each in lost})
 
     def poll(self) -> None:
-        self._consumer.poll(timeout_ms=round(POLL_S * 1000))
+        poll_on(self._consumer, round(POLL_S * 1000))
 
     def committed(self, partitions: set[int]) -> dict[int, int]:
         keys = {partition: TopicPartition(self.orders.topic, partition) for partition in partitions}
