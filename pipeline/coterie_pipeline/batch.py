@@ -67,7 +67,9 @@ def run(
     ends: DataFrame | None = None,
     on_stage: Callable[[str], None] = lambda _stage: None,
 ) -> RunResult:
-    """Read what is new in the journals, and make the tables again if anything is.
+    """Read what is new in the journals, and make the tables again if anything is new to them.
+
+    What a run before has read may be, if it ended before its tables were in place.
 
     Raises `NoJournalsError` if there are none, and `WrongLayoutError` if `out` holds something
     else.
@@ -75,7 +77,7 @@ def run(
     reading = read_new(spark, journals, out, on_stage)
     warehouse = Warehouse(spark, out)
     latest = warehouse.latest()
-    if reading.fresh or latest is None or ends is not None:
+    if latest is None or latest.through < warehouse.runs() or ends is not None:
         latest = warehouse.refresh(ends, on_stage)
     return RunResult(reading, latest)
 

@@ -89,6 +89,8 @@ class Moment:
 
     number: int
     rows: Mapping[str, int]
+    #: The number of the last run, or micro-batch, whose lines it is made of.
+    through: int
     #: How many groups were made again; None if all were.
     groups: int | None = None
 
@@ -130,6 +132,11 @@ class Warehouse:
     def note(self, state: Mapping[str, Any]) -> None:
         """Store what was read so far."""
         self.files.write_json(_STATE, state)
+
+    def runs(self) -> int:
+        """How many runs have read something; what a run adds counts once it is among them."""
+        state = self.files.read_json(_STATE) or {}
+        return int(state.get("runs", 0))
 
     def add_parsed(self, piece: str, parsed: Parsed) -> None:
         """Write a piece of lines that were just parsed."""
@@ -209,9 +216,10 @@ class Warehouse:
         finally:
             for rows in kept:
                 rows.unpersist()
-        self.files.write_json(_LATEST, {"number": number, **latest})
+        noted = {"number": number, **latest}
+        self.files.write_json(_LATEST, noted)
         self._forget(number)
-        return Moment(number, latest["rows"], latest.get("groups"))
+        return _moment(noted)
 
     def _fill(
         self,
@@ -223,6 +231,7 @@ class Warehouse:
     ) -> dict[str, Any]:
         """Write all tables into a folder; what is to be noted about them."""
         del former
+        through = self.runs()
         counts: dict[str, Observation] = {}
 
         def materialize(name: str, rows: DataFrame) -> DataFrame:
@@ -235,7 +244,8 @@ class Warehouse:
             return rows
 
         make_tables(self.bronze(), ends, materialize)
-        return {"rows": {name: each.get["rows"] for name, each in counts.items()}}
+        rows = {name: each.get["rows"] for name, each in counts.items()}
+        return {"rows": rows, "through": through}
 
     def table(self, name: str) -> DataFrame:
         """A table of the latest moment; raises `NoTablesError` if there is none."""
@@ -264,11 +274,13 @@ class Warehouse:
     def latest(self) -> Moment | None:
         """The latest moment; None before the first."""
         found = self.files.read_json(_LATEST)
-        if found is None:
-            return None
-        return Moment(found["number"], found["rows"], found.get("groups"))
+        return None if found is None else _moment(found)
 
     def _forget(self, number: int) -> None:
         for name in self.files.names("tables"):
             if int(name) <= number - _KEPT:
                 self.files.delete(f"tables/{name}")
+
+
+def _moment(noted: Mapping[str, Any]) -> Moment:
+    return Moment(noted["number"], noted["rows"], noted.get("through", -1), noted.get("groups"))
