@@ -9,7 +9,7 @@ from typing import Final
 from coterie_assignors.base import MemberInfo
 from coterie_assignors.state import RUNNING, STALLED, UNKNOWN
 
-__all__ = ["NO_COPY", "UNKNOWN_LAG", "Copies", "Pair", "keeps_copies"]
+__all__ = ["NO_COPY", "UNKNOWN_LAG", "Copies", "Pair", "keeps_copies", "process_of"]
 
 Pair = tuple[str, int]
 
@@ -44,9 +44,7 @@ class Copies:
         known: dict[Hashable, int] = {}
         for index, member in enumerate(order):
             report = member.warm
-            process_id = None if report is None or member.is_away else report.process
-            key = member.member_id if process_id is None else process_id
-            process = known.setdefault(key, len(self.members_of))
+            process = known.setdefault(process_of(member), len(self.members_of))
             if process == len(self.members_of):
                 self.members_of.append([])
             self.process_of.append(process)
@@ -98,6 +96,13 @@ class Copies:
     def own_lag(self, pair: Pair, member: int) -> int:
         """The lag that one member reports."""
         return self._told[member].get(pair, NO_COPY)
+
+
+def process_of(member: MemberInfo) -> Hashable:
+    """What names the process of a member; a member that is one by itself has its own name."""
+    if member.warm is None or member.is_away or member.warm.process is None:
+        return member.member_id
+    return member.warm.process
 
 
 def keeps_copies(member: MemberInfo) -> bool:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from coterie_assignors.base import Assignor, Cluster, MemberInfo, Partitions
+from coterie_assignors.copies import process_of
 from coterie_assignors.state import STALLED, WarmSettings
 from coterie_protocol.consumer import flatten
 
@@ -93,8 +94,8 @@ def _lasting(assignor: Assignor, member: MemberInfo) -> Hashable:
 
 def _stalled(members: Mapping[str, MemberInfo]) -> frozenset[_Copy]:
     return frozenset(
-        (_process(name, member), *pair)
-        for name, member in members.items()
+        (process_of(member), *pair)
+        for member in members.values()
         if member.warm is not None and STALLED in member.warm.lags.values()
         for pair, lag in member.warm.lags.items()
         if lag == STALLED
@@ -108,11 +109,7 @@ def _needed(
 ) -> bool:
     """Whether any of these copies are of what their process is to have."""
     return bool(copies) and any(
-        (_process(name, members[name]), *pair) in copies
+        (process_of(members[name]), *pair) in copies
         for name, partitions in shares.items()
         for pair in flatten(partitions)
     )
-
-
-def _process(name: str, member: MemberInfo) -> Hashable:
-    return name if member.warm is None or member.warm.process is None else member.warm.process

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Final, Self, final
 
@@ -15,7 +15,8 @@ from coterie_protocol.replay import GroupLines, Source
 from coterie_server.archive.ends import GroupEnd, end_of
 from coterie_server.archive.files import ArchiveError, find_files
 from coterie_server.archive.scanning import Scan, scan
-from coterie_server.archive.standing import StandingOrder, standing_in
+from coterie_server.archive.standing import standing_in
+from coterie_server.http.group_view import OperationView
 from coterie_server.journal.backwards import FoundLine
 from coterie_server.past import Asked, Breath, PastLimit, collect, past_json
 from coterie_server.past.marks import Missing
@@ -98,14 +99,15 @@ class Journals:
         """What was the case as the journal ends, and the rebalances before."""
         return self._find_end(group, _END_LINES)
 
-    def standing(self, end: GroupEnd) -> list[StandingOrder]:
+    def standing(self, end: GroupEnd) -> list[OperationView]:
         """What administrators had ordered, and still stood as the journal ends."""
         numbers = self.scan.orders.get(self.scan.numbers[end.group], ())
-        found = standing_in(GroupLines(self._sources(numbers)))
-        for each in found:
-            if each.operation == DRAIN:
-                each.left = end.owned_by(each.member, each.instance)
-        return found
+        return [
+            replace(each, left=end.owned_by(each.member, each.instance))
+            if each.operation == DRAIN
+            else each
+            for each in standing_in(GroupLines(self._sources(numbers)))
+        ]
 
     def brief_end(self, group: str) -> GroupEnd:
         """The same with the last rebalance only, which is found more quickly, and is kept."""

@@ -2,80 +2,64 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from coterie_protocol.operations import DRAIN
+from coterie_server.http.group_view import OperationView
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from coterie_protocol.replay.order import Placed
 
-__all__ = ["STANDING", "StandingOrder", "standing_in"]
+__all__ = ["STANDING", "standing_in"]
 
 #: The lines that tell of it.
 STANDING: Final = frozenset({"operation_started", "operation_ended"})
 
-_Partitions = dict[str, list[int]]
 
-
-@dataclass(slots=True)
-class StandingOrder:
-    """An operation, as a node shows it; whether a member follows it is in no journal."""
-
-    operation: str
-    member: str | None
-    instance: str | None
-    partitions: _Partitions | None
-    at_a_time: int | None
-    by: str
-    reason: str
-    since_ms: int
-    until_ms: int | None
-    left: int | None = None
-    followed: bool = True
-
-
-def standing_in(lines: Iterable[Placed]) -> list[StandingOrder]:
+def standing_in(lines: Iterable[Placed]) -> list[OperationView]:
     """What stands after lines of these kinds, and those by which a group was deleted."""
-    found: list[StandingOrder] = []
+    found: list[OperationView] = []
     for line in lines:
         if line.kind == "group_deleted":
             found.clear()
         elif line.kind == "operation_started":
             found.append(_started(line))
         elif line.kind == "operation_ended":
-            found = [each for each in found if not _is_over(each, line.values)]
+            found = [left for each in found if (left := _left(each, line.values))]
     return found
 
 
-def _started(line: Placed) -> StandingOrder:
+def _started(line: Placed) -> OperationView:
     is_drain = line["operation"] == DRAIN
-    return StandingOrder(
+    return OperationView(
         operation=line["operation"],
         member=line["member"],
         instance=line["instance"],
         partitions=line["partitions"],
         at_a_time=line["at_a_time"] if is_drain else None,
+        left=None,
         by=line["by"],
         reason=line["reason"],
         since_ms=line.at,
         until_ms=line["until"],
+        followed=True,  # whether a member follows it is in no journal
     )
 
 
-def _is_over(order: StandingOrder, ended: Mapping[str, Any]) -> bool:
-    """Take what has ended from an order; whether nothing is left of it."""
+def _left(order: OperationView, ended: Mapping[str, Any]) -> OperationView | None:
+    """What is left of an order, now that something has ended."""
     about = order.operation, order.member, order.instance
     if about != (ended["operation"], ended["member"], ended["instance"]):
-        return False
+        return order
     if order.partitions is None:
-        return True
+        return None
     gone = {topic: set(numbers) for topic, numbers in (ended["partitions"] or {}).items()}
     left = {
-        topic: [each for each in numbers if each not in gone.get(topic, ())]
+        topic: tuple(each for each in numbers if each not in gone.get(topic, ()))
         for topic, numbers in order.partitions.items()
     }
-    order.partitions = {topic: numbers for topic, numbers in left.items() if numbers}
-    return not order.partitions
+    left = {topic: numbers for topic, numbers in left.items() if numbers}
+    return replace(order, partitions=left) if left else None

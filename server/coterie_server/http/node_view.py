@@ -187,8 +187,7 @@ class NodeView:
 
     def own_shards(self) -> frozenset[int]:
         """The shards of groups that this node shows."""
-        shards = self._node.shards if self._node else ()
-        return frozenset(each.shard for each in shards if each.is_owned and each.is_served)
+        return frozenset(shard for shard, _ in self.own_lives())
 
     def own_lives(self) -> frozenset[tuple[int, int]]:
         """The same, each with a number that no other life of the shard has."""
