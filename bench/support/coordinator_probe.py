@@ -9,7 +9,6 @@ import time
 import zlib
 from collections.abc import Sequence
 from itertools import pairwise
-from types import TracebackType
 from typing import Final, Self
 
 from coterie_protocol import messages as m
@@ -60,12 +59,7 @@ class Probe:
         self._tasks = [asyncio.create_task(self._commit_for_ever(group)) for group in self.acks]
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

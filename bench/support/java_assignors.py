@@ -7,7 +7,6 @@ import subprocess
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 from coterie_assignors import Cluster, MemberInfo
@@ -40,12 +39,7 @@ class JavaAssignors:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop()
 
     def ask(self, name: str, cluster: Cluster, members: Mapping[str, MemberInfo]) -> bool:

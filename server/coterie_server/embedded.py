@@ -28,7 +28,6 @@ from coterie_server.storage.urls import hosts_of, take_place
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
-    from types import TracebackType
 
 __all__ = ["EmbeddedNode"]
 
@@ -90,12 +89,7 @@ class EmbeddedNode:
         await self.start()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
 from coterie_client import Admin
@@ -208,12 +207,7 @@ class PortableGroup:
         self.create_topic()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for member in self.members:
             member.die()
 

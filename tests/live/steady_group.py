@@ -7,7 +7,6 @@ import contextlib
 import threading
 import time
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Final, Self
 
 from coterie_protocol import messages as m
@@ -65,12 +64,7 @@ class SteadyGroup:
             raise AssertionError(f"no group within {_JOIN_S:g} s: {self._complaints}")
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join()
 

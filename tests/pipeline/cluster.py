@@ -9,7 +9,6 @@ import subprocess
 import sys
 import urllib.request
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 import pyspark
@@ -57,12 +56,7 @@ class Cluster:
         eventually(lambda: self.state()["aliveworkers"] == self._count, "the workers are there")
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stop everything, executors included."""
         for process in self._processes:
             _kill(process)

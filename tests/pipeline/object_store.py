@@ -13,7 +13,6 @@ import sys
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 import pyspark
@@ -74,12 +73,7 @@ class ObjectStore:
         eventually(self._answers, "the object store answers", 120)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stop it."""
         self._process.kill()
         self._process.wait()

@@ -8,7 +8,6 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from coterie_cli.demo.group import NAMES, PARTITIONS, SESSION_S, TOPIC, DemoGroup, Figures
@@ -114,12 +113,7 @@ class Demo:
         self.began_s = time.monotonic()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.on_both(DemoGroup.close)
         await self._server.stop()
 

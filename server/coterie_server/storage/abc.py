@@ -21,7 +21,6 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Final, NamedTuple, Self
 
 from coterie_protocol.exceptions import CoterieError
@@ -302,10 +301,5 @@ class Store(ABC):
         await self.open()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
