@@ -71,14 +71,16 @@ def run(
 
     What a run before has read may be, if it ended before its tables were in place.
 
-    Raises `NoJournalsError` if there are none, and `WrongLayoutError` if `out` holds something
-    else.
+    Raises `NoJournalsError` if there are none, and `UnusableDirectoryError` if `out` holds
+    something else, or is in use.
     """
-    reading = read_new(spark, journals, out, on_stage)
     warehouse = Warehouse(spark, out)
-    latest = warehouse.latest()
-    if latest is None or latest.through < warehouse.runs() or ends is not None:
-        latest = warehouse.refresh(ends, on_stage)
+    found = _find(spark, journals, on_stage)
+    with warehouse.alone():
+        reading = _read_new(spark, found, warehouse, on_stage)
+        latest = warehouse.latest()
+        if latest is None or latest.through < warehouse.runs() or ends is not None:
+            latest = warehouse.refresh(ends, on_stage)
     return RunResult(reading, latest)
 
 
@@ -90,10 +92,26 @@ def read_new(
 ) -> Reading:
     """Read new and changed files into `out`."""
     warehouse = Warehouse(spark, out)
-    on_stage("looking for journals")
-    found, passed_over = _segments(spark, journals)
-    if not found:
-        raise NoJournalsError(f"There are no journals in {', '.join(journals)}.")
+    found = _find(spark, journals, on_stage)
+    with warehouse.alone():
+        return _read_new(spark, found, warehouse, on_stage)
+
+
+@dataclass(frozen=True, slots=True)
+class _Journals:
+    #: The size and modification time of each file.
+    segments: dict[str, tuple[int, int]]
+    #: What else is in the folders.
+    others: tuple[str, ...]
+
+
+def _read_new(
+    spark: SparkSession,
+    journals: _Journals,
+    warehouse: Warehouse,
+    on_stage: Callable[[str], None],
+) -> Reading:
+    found = journals.segments
     state = warehouse.claim("run")
     known: dict[str, list[object]] = state.get("segments", {})
     fresh = [path for path, mark in found.items() if known.get(path, [None])[:2] != list(mark)]
@@ -110,7 +128,7 @@ def read_new(
         state["stale"] = [*state.get("stale", []), *stale]
         state["runs"] = runs
         warehouse.note(state)
-    return Reading(len(found), len(fresh), passed_over, damaged)
+    return Reading(len(found), len(fresh), journals.others, damaged)
 
 
 def read_ends(spark: SparkSession, path: str) -> DataFrame:
@@ -118,15 +136,13 @@ def read_ends(spark: SparkSession, path: str) -> DataFrame:
     return spark.read.csv(path, header=True, schema=ENDS)
 
 
-def _segments(
-    spark: SparkSession, journals: Sequence[str]
-) -> tuple[dict[str, tuple[int, int]], tuple[str, ...]]:
-    """The size and modification time of each file, and what else is in the folders.
-
-    A file that is named by itself is read whatever it is called.
-    """
+def _find(
+    spark: SparkSession, journals: Sequence[str], on_stage: Callable[[str], None]
+) -> _Journals:
+    """Find the files of journals; one that is named by itself is read whatever it is called."""
+    on_stage("looking for journals")
     found: dict[str, tuple[int, int]] = {}
-    passed_over = []
+    others = []
     for journal in journals:
         files = list_files(spark, journal)
         if files is None:
@@ -135,8 +151,10 @@ def _segments(
             if file.is_named or _SEGMENT.fullmatch(file.name):
                 found[file.path] = file.size, file.changed_ms
             elif not file.name.startswith((".", "_")):
-                passed_over.append(shown(file.path))
-    return dict(sorted(found.items())), tuple(sorted(passed_over))
+                others.append(shown(file.path))
+    if not found:
+        raise NoJournalsError(f"There are no journals in {', '.join(journals)}.")
+    return _Journals(dict(sorted(found.items())), tuple(sorted(others)))
 
 
 # -- reading -----------------------------------------------------------------------------------

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
+import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -82,6 +85,29 @@ class Files:
     def can_rename(self) -> bool:
         """Whether a folder gets another name in one step, and without being copied."""
         return self._path("").toUri().getScheme() not in _OBJECT_STORES
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the directory, which is created if need be; `BlockingIOError` if it is held already.
+
+        The end of a process ends it.  Only directories of this machine can be held.
+        """
+        place = self._path("").toUri()
+        if self._system("").getScheme() != "file":
+            yield
+            return
+        Path(place.getPath()).mkdir(parents=True, exist_ok=True)
+        directory = os.open(place.getPath(), os.O_RDONLY)
+        try:
+            try:
+                fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise
+            except OSError:
+                pass  # a file system without such locks, as some that come over a network
+            yield
+        finally:
+            os.close(directory)
 
     def path(self, name: str) -> str:
         """The full path of a name."""

@@ -13,7 +13,8 @@ finds some of them new and some of them old.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -35,8 +36,8 @@ __all__ = [
     "MAKING",
     "Moment",
     "NoTablesError",
+    "UnusableDirectoryError",
     "Warehouse",
-    "WrongLayoutError",
     "bronze_schema",
     "piece_of_run",
 ]
@@ -69,7 +70,7 @@ class NoTablesError(Exception):
     """There are no tables in a directory; the message says what to do."""
 
 
-class WrongLayoutError(Exception):
+class UnusableDirectoryError(Exception):
     """A directory can't be used for this; the message says why and what to do."""
 
 
@@ -103,27 +104,49 @@ class Warehouse:
         self.files = Files(spark, out)
         self.out = out.rstrip("/")
 
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other runners on this machine out; `UnusableDirectoryError` if one is at work.
+
+        Two at once would write pieces and moments of the same numbers.
+        """
+        with contextlib.ExitStack() as stack:
+            try:
+                stack.enter_context(self.files.held())
+            except BlockingIOError:
+                raise UnusableDirectoryError(
+                    f"Another `coterie pipeline` works in {self.out}: wait until it has ended, or "
+                    "give another directory."
+                ) from None
+            except OSError as error:
+                why = f"{self.out} can't be written to: {error.strerror}."
+                raise UnusableDirectoryError(why) from error
+            yield
+
     # -- what was read -------------------------------------------------------------------------
 
     def claim(self, runner: str) -> dict[str, Any]:
-        """The state that a runner noted last; `WrongLayoutError` if it is not its directory."""
+        """The state that a runner noted last.
+
+        Raises `UnusableDirectoryError` if the directory is not its own.
+        """
         state = self.files.read_json(_STATE)
         if state is None:
             # A run that was killed at its beginning may have left a partial file.
             others = [name for name in self.files.names("") if _STATE not in name]
             if others:
-                raise WrongLayoutError(
+                raise UnusableDirectoryError(
                     f"{self.out} holds something else already: give an empty or a new directory."
                 )
             state = {"layout": LAYOUT, "runner": runner}
             self.note(state)
         if state["layout"] != LAYOUT:
-            raise WrongLayoutError(
+            raise UnusableDirectoryError(
                 f"{self.out} was made by another version of Coterie: give a new directory, "
                 "and read the journals again."
             )
         if state["runner"] != runner:
-            raise WrongLayoutError(
+            raise UnusableDirectoryError(
                 f"{self.out} belongs to `coterie pipeline {state['runner']}`: go on with that, "
                 "or give another directory."
             )

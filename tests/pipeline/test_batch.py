@@ -22,7 +22,7 @@ from coterie_pipeline.batch import (
 )
 from coterie_pipeline.steps import Materialize, make_tables
 from coterie_pipeline.tables import TABLES
-from coterie_pipeline.warehouse import Moment, NoTablesError, Warehouse, WrongLayoutError
+from coterie_pipeline.warehouse import Moment, NoTablesError, UnusableDirectoryError, Warehouse
 from coterie_protocol.journal import GroupEmptied, Line, OffsetsCommitted, write_line
 from coterie_protocol.journal_text import segment_name
 
@@ -179,7 +179,7 @@ def test_path_without_journals_is_refused(place: Place) -> None:
 
 def test_directory_with_other_files_is_refused(place: Place) -> None:
     place.write(1, 1)
-    with pytest.raises(WrongLayoutError, match="holds something else already"):
+    with pytest.raises(UnusableDirectoryError, match="holds something else already"):
         read_new(place.spark, [str(place.journal)], str(place.journal))
 
 
@@ -187,14 +187,31 @@ def test_directory_of_another_runner_is_refused(place: Place) -> None:
     # `run` and `follow` note different things about what they have read.
     Warehouse(place.spark, place.out).claim("follow")
     place.write(1, 1)
-    with pytest.raises(WrongLayoutError, match=r"belongs to `coterie pipeline follow`"):
+    with pytest.raises(UnusableDirectoryError, match=r"belongs to `coterie pipeline follow`"):
         place.read()
 
 
 def test_directory_of_another_layout_is_refused(place: Place) -> None:
     Warehouse(place.spark, place.out).note({"layout": warehouse.LAYOUT + 1, "runner": "run"})
     place.write(1, 1)
-    with pytest.raises(WrongLayoutError, match="made by another version of Coterie"):
+    with pytest.raises(UnusableDirectoryError, match="made by another version of Coterie"):
+        place.read()
+
+
+def test_directory_in_use_is_refused(place: Place) -> None:
+    place.write(1, 1)
+    with (
+        Warehouse(place.spark, place.out).alone(),
+        pytest.raises(UnusableDirectoryError, match="Another `coterie pipeline` works in"),
+    ):
+        place.read()
+    assert place.read() == Reading(1, 1)
+
+
+def test_path_that_is_no_directory_is_refused(place: Place) -> None:
+    place.write(1, 1)
+    Path(place.out).write_text("mine")
+    with pytest.raises(UnusableDirectoryError, match="can't be written to: File exists"):
         place.read()
 
 

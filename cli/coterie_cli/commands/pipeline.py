@@ -86,7 +86,7 @@ def run(
         from coterie_pipeline.batch import NoJournalsError, read_ends
         from coterie_pipeline.batch import run as run_batch
         from coterie_pipeline.report.advice import advice_of_all
-        from coterie_pipeline.warehouse import Warehouse, WrongLayoutError
+        from coterie_pipeline.warehouse import UnusableDirectoryError, Warehouse
 
         def on_stage(name: str) -> None:
             show(name.removeprefix("_").replace("_", " "))
@@ -94,7 +94,7 @@ def run(
         known = None if ends is None else read_ends(spark, ends)
         try:
             done = run_batch(spark, journals, out, ends=known, on_stage=on_stage)
-        except (NoJournalsError, WrongLayoutError) as error:
+        except (NoJournalsError, UnusableDirectoryError) as error:
             fail(str(error), MISUSED)
         show("reading the advice")
         warehouse = Warehouse(spark, out).fitting()
@@ -181,7 +181,7 @@ def follow(  # noqa: PLR0913  # one for each option
         from coterie_pipeline.streaming import follow as following
         from coterie_pipeline.streaming.alerts import Storm
         from coterie_pipeline.streaming.source import SourceError
-        from coterie_pipeline.warehouse import WrongLayoutError
+        from coterie_pipeline.warehouse import UnusableDirectoryError
 
         rebalances, minutes = _parse_storm(storm)
         options = following.FollowOptions(
@@ -200,7 +200,7 @@ def follow(  # noqa: PLR0913  # one for each option
                 on_progress=lambda so_far: show(_progress_text(so_far)),
                 on_oddity=lambda oddity: _tell(oddity.passed_over, oddity.damaged, err=json),
             )
-        except (following.CheckpointError, WrongLayoutError) as error:
+        except (following.CheckpointError, UnusableDirectoryError) as error:
             fail(str(error), MISUSED)
         except SourceError as error:
             fail(str(error), FAILED)

@@ -114,28 +114,39 @@ def follow(
     which a driver was killed may be passed again by the next one; it is stored once.  `on_oddity`
     gets files that are not read, or not to their ends, in the same way.
 
-    Raises `CheckpointError` if `out` was made by following other journals, `WrongLayoutError` if it
-    holds something else, and `SourceError` if there are no journals or they can't be read any
-    further.  Following can always be continued later.
+    Raises `CheckpointError` if `out` was made by following other journals,
+    `UnusableDirectoryError` if it holds something else or is in use, and `SourceError` if there are
+    no journals or they can't be read any further.  Following can always be continued later.
     """
     wanted = options or FollowOptions()
     journals = tuple(_folder(journal) for journal in journals)
     warehouse = Pieces(spark, out)
-    _claim(warehouse, journals)
-    batches = Batches(
-        spark,
-        warehouse,
-        wanted.storm,
-        on_alert,
-        lambda names: on_oddity(Oddity(damaged=tuple(map(shown, names)))),
-    )
-    tables = _Tables(spark, warehouse, batches, journals)
-    checkpoint = f"{warehouse.out}/{_CHECKPOINT}"
+    with warehouse.alone():
+        _claim(warehouse, journals)
+        batches = Batches(
+            spark,
+            warehouse,
+            wanted.storm,
+            on_alert,
+            lambda names: on_oddity(Oddity(damaged=tuple(map(shown, names)))),
+        )
+        tables = _Tables(spark, warehouse, batches, journals)
+        _read_on(tables, wanted, on_progress, _Others(journals, on_oddity))
+
+
+def _read_on(
+    tables: _Tables,
+    options: FollowOptions,
+    on_progress: Callable[[Progress], None],
+    others: _Others,
+) -> None:
+    """Read until told to stop, or to the end, and publish what there is then."""
+    warehouse, batches = tables.warehouse, tables.batches
     warehouse.mend()
     with _stop_signals() as stop:
-        query = _start(spark, journals, checkpoint, batches.take, wanted)
+        query = _start(tables, f"{warehouse.out}/{_CHECKPOINT}", options)
         try:
-            _attend(query, stop, wanted, tables, on_progress, _Others(journals, on_oddity))
+            _attend(query, stop, options, tables, on_progress, others)
         finally:
             # Spark would interrupt a micro-batch, which does no harm but wastes its work.
             batches.finish()
@@ -172,21 +183,15 @@ def _claim(warehouse: Warehouse, journals: Sequence[str]) -> None:
     warehouse.note(state | {"journals": sorted(journals)})
 
 
-def _start(
-    spark: SparkSession,
-    journals: Iterable[str],
-    checkpoint: str,
-    take: Callable[[DataFrame, int], None],
-    options: FollowOptions,
-) -> StreamingQuery:
+def _start(tables: _Tables, checkpoint: str, options: FollowOptions) -> StreamingQuery:
     # By value, so that executors need not have this package.
     cloudpickle.register_pickle_by_value(coterie_pipeline.streaming)  # type: ignore[no-untyped-call]
-    spark.dataSource.register(JournalSource)
+    tables.spark.dataSource.register(JournalSource)
     writer = (
-        spark.readStream.format(FORMAT)
-        .options(**source_options(journals, options.batch_bytes))
+        tables.spark.readStream.format(FORMAT)
+        .options(**source_options(tables.journals, options.batch_bytes))
         .load()
-        .writeStream.foreachBatch(take)
+        .writeStream.foreachBatch(tables.batches.take)
         .option("checkpointLocation", checkpoint)
     )
     if options.once:
@@ -243,30 +248,30 @@ class _Tables:
         batches: Batches,
         journals: tuple[str, ...],
     ) -> None:
-        self._spark = spark
-        self._warehouse = warehouse
-        self._batches = batches
-        self._journals = journals
+        self.spark = spark
+        self.warehouse = warehouse
+        self.batches = batches
+        self.journals = journals
         self._published = 0
         self._taken: int | None = None
 
     @property
     def steps(self) -> tuple[int, int]:
         """How much was done so far."""
-        return self._batches.taken, self._published
+        return self.batches.taken, self._published
 
     def publish(self) -> None:
         """Publish them, unless nothing was read since."""
-        taken = self._batches.taken
+        taken = self.batches.taken
         if taken == self._taken:
             return
-        context = self._spark.sparkContext
+        context = self.spark.sparkContext
         context.setLocalProperty(_POOL, "tables")
         try:
-            with self._warehouse.lock:
-                self._warehouse.add_parsed(TAILS, parse(self._tails()))
-            self._warehouse.merge()
-            self._warehouse.refresh()
+            with self.warehouse.lock:
+                self.warehouse.add_parsed(TAILS, parse(self._tails()))
+            self.warehouse.merge()
+            self.warehouse.refresh()
         finally:
             context.setLocalProperty(_POOL, None)  # type: ignore[arg-type]  # takes it away
         self._published += 1
@@ -276,18 +281,18 @@ class _Tables:
         """What may be torn: a batch reads it, and the stream only when it is certain."""
         torn = [
             (name_of(path), text.decode(errors="replace"))
-            for path, text in tails(find(self._journals))
+            for path, text in tails(find(self.journals))
         ]
-        return self._spark.createDataFrame(torn, "segment STRING, value STRING")
+        return self.spark.createDataFrame(torn, "segment STRING, value STRING")
 
     def progress(self, query: StreamingQuery) -> Progress:
         """How far it got."""
         latest = query.lastProgress
         reached = json.loads(latest.sources[0].endOffset or "null") if latest is not None else None
         return Progress(
-            batches=self._batches.taken,
-            lines=self._batches.lines,
-            behind_bytes=behind_bytes(reached or {}, find(self._journals)),
+            batches=self.batches.taken,
+            lines=self.batches.lines,
+            behind_bytes=behind_bytes(reached or {}, find(self.journals)),
             published=self._published,
         )
 

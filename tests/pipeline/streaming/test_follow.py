@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from coterie_pipeline.files import Files
 from coterie_pipeline.streaming.follow import CheckpointError, follow
 from coterie_pipeline.streaming.source import SourceError
-from coterie_pipeline.warehouse import LAYOUT, Warehouse, WrongLayoutError
+from coterie_pipeline.warehouse import LAYOUT, UnusableDirectoryError, Warehouse
 
 
 def test_a_directory_that_is_none_is_refused(spark: SparkSession, tmp_path: Path) -> None:
@@ -40,5 +40,14 @@ def test_what_a_batch_made_is_refused(spark: SparkSession, tmp_path: Path) -> No
     # Its lines would count twice.
     out = str(tmp_path / "out")
     Warehouse(spark, out).claim("run")
-    with pytest.raises(WrongLayoutError, match="belongs to `coterie pipeline run`"):
+    with pytest.raises(UnusableDirectoryError, match="belongs to `coterie pipeline run`"):
+        follow(spark, [str(tmp_path)], out)
+
+
+def test_directory_in_use_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    out = str(tmp_path / "out")
+    with (
+        Warehouse(spark, out).alone(),
+        pytest.raises(UnusableDirectoryError, match="Another `coterie pipeline` works in"),
+    ):
         follow(spark, [str(tmp_path)], out)
