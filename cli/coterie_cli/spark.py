@@ -61,7 +61,7 @@ def running_spark(
 
     `inputs` are all that is to be read, if that is known.
     """
-    from coterie_pipeline.failures import FAILURES, why_not_written
+    from coterie_pipeline.failures import FAILURES
     from coterie_pipeline.java import NoJavaError
     from coterie_pipeline.session import BRIEF_BYTES, holds_at_most, spark_session
     from coterie_protocol.extras import needs_extra
@@ -86,17 +86,30 @@ def running_spark(
     try:
         yield session
     except FAILURES as error:
-        reason = why_not_written(error)
-        if reason is None:
+        said = _explained(error)
+        if said is None:
             raise
-        fail(
-            f"{reason}, where the tables go or where Spark keeps its temporary files "
-            "(spark.local.dir). The former tables are whole: make room, and start the command "
-            "again.",
-            FAILED,
-        )
+        fail(said, FAILED)
     finally:
         session.stop()
+
+
+def _explained(error: Exception) -> str | None:
+    """Why a job failed, if an operator can do something about it."""
+    from coterie_pipeline.failures import what_is_gone, why_not_written
+
+    reason, gone = why_not_written(error), what_is_gone(error)
+    if reason is not None:
+        return (
+            f"{reason}, where the tables go or where Spark keeps its temporary files "
+            "(spark.local.dir). The former tables are whole: make room, and start the command again."
+        )
+    if gone is not None:
+        return (
+            f"There is no {gone}. If `run` or `follow` made new tables twice in the meantime, "
+            "those that were being read were deleted: start the command again."
+        )
+    return None
 
 
 def _settings(engine: Engine) -> dict[str, str]:

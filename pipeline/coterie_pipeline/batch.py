@@ -16,7 +16,7 @@ with needs_extra("pipeline", "coterie_pipeline"):
     from pyspark.sql import functions as F
 
 from coterie_pipeline.failures import FAILURES
-from coterie_pipeline.files import list_files, shown
+from coterie_pipeline.files import exists, list_files, literal, shown
 from coterie_pipeline.session import LITTLE_BYTES, is_local, is_quick, quick_session
 from coterie_pipeline.steps.commits import ENDS
 from coterie_pipeline.steps.parsing import (
@@ -33,6 +33,9 @@ __all__ = ["NoJournalsError", "Reading", "RunResult", "read_ends", "read_new", "
 
 #: The names of a node's files, plain and compressed.
 _SEGMENT: Final = re.compile(r"journal-.*\.jsonl(?P<packed>\.gz|\.zst)?")
+
+#: The size and modification time of no file.
+_NEVER: Final = (-1, -1)
 
 
 class NoJournalsError(Exception):
@@ -99,6 +102,7 @@ def read_new(
 
 @dataclass(frozen=True, slots=True)
 class _Journals:
+    places: tuple[str, ...]
     #: The size and modification time of each file.
     segments: dict[str, tuple[int, int]]
     #: What else is in the folders.
@@ -124,7 +128,12 @@ def _read_new(
         damaged = _add(warehouse, piece, quick_session(spark) if is_little else spark, fresh)
         # A file that has grown is read as a whole, so what was read of it before no longer counts.
         stale = [[path, known[path][2]] for path in fresh if path in known]
-        state["segments"] = known | {path: [*found[path], piece] for path in fresh}
+        # One that went away meanwhile may have been missed, and is read if it comes back.
+        present = {
+            each.path for place in journals.places for each in list_files(spark, place) or ()
+        }
+        marks = {path: found[path] if path in present else _NEVER for path in fresh}
+        state["segments"] = known | {path: [*mark, piece] for path, mark in marks.items()}
         state["stale"] = [*state.get("stale", []), *stale]
         state["runs"] = runs
         warehouse.note(state)
@@ -154,7 +163,7 @@ def _find(
                 others.append(shown(file.path))
     if not found:
         raise NoJournalsError(f"There are no journals in {', '.join(journals)}.")
-    return _Journals(dict(sorted(found.items())), tuple(sorted(others)))
+    return _Journals(tuple(journals), dict(sorted(found.items())), tuple(sorted(others)))
 
 
 # -- reading -----------------------------------------------------------------------------------
@@ -174,6 +183,10 @@ def _add(
                 warehouse.add_in_turn(piece, parse_in_turn(raw))
             return ()
     except FAILURES:
+        there = [path for path in segments if exists(spark, path)]
+        if len(there) < len(segments):
+            # A node deletes old files, and others pack or move them, while they are being read.
+            return _add(warehouse, piece, spark, there)
         with _without_traces(spark):
             damaged = {path: why for path in segments if (why := _damage(spark, path)) is not None}
         if not damaged:
@@ -221,9 +234,11 @@ def _damaged(spark: SparkSession, why: Mapping[str, str]) -> DataFrame:
 
 
 def _lines(spark: SparkSession, segments: Sequence[str], **options: str) -> DataFrame:
-    paths = [unquote(path) for path in segments]
+    if not segments:
+        return spark.createDataFrame([], "segment STRING, value STRING")
+    paths = [literal(unquote(path)) for path in segments]
     return (
-        spark.read.options(lineSep="\n", **options)
+        spark.read.options(lineSep="\n", ignoreMissingFiles="true", **options)
         .text(paths)
         .select(F.col("_metadata.file_path").alias("segment"), "value")
     )

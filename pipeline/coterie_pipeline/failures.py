@@ -11,7 +11,7 @@ with needs_extra("pipeline", "coterie_pipeline"):
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
-__all__ = ["FAILURES", "why_not_written"]
+__all__ = ["FAILURES", "what_is_gone", "why_not_written"]
 
 #: What a job fails with.
 FAILURES: Final = (PySparkException, Py4JJavaError)
@@ -21,9 +21,20 @@ _NO_ROOM: Final = re.compile(
     "No space left on device|Disk quota exceeded|File too large|Read-only file system"
 )
 
+_GONE: Final = re.compile(
+    r"\[FAILED_READ_FILE\.FILE_NOT_EXIST\] [^\n]+ reading file (?P<file>[^\n]+?)\. File does not"
+    r"|\[PATH_NOT_FOUND\] Path does not exist: (?P<path>.+?)\. SQLSTATE"
+)
+
 
 def why_not_written(error: BaseException) -> str | None:
     """Why there was no room for what a job wrote; None if it failed for another reason."""
     # Some exceptions have the causes only in the trace of Java, which is no part of their texts.
     match = _NO_ROOM.search(f"{error}\n{getattr(error, '_stackTrace', '')}")
     return None if match is None else match[0]
+
+
+def what_is_gone(error: BaseException) -> str | None:
+    """The path that a job was to read and that is not there; None if it failed otherwise."""
+    match = _GONE.search(str(error))
+    return None if match is None else match["file"] or match["path"]

@@ -16,11 +16,14 @@ from urllib.parse import unquote
 
 from pyspark.sql import SparkSession
 
-__all__ = ["Files", "Found", "list_files", "shown"]
+__all__ = ["Files", "Found", "exists", "list_files", "literal", "shown"]
 
 
 #: File systems that have no renaming in one step.
 _OBJECT_STORES: Final = ("s3a", "s3", "s3n", "gs", "oss", "cosn", "obs")
+
+#: What makes a path a pattern to Spark.
+_PATTERN: Final = re.compile(r"[][{}*?\\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +40,32 @@ class Found:
 
 
 def list_files(spark: SparkSession, path: str) -> list[Found] | None:
-    """A file, or all files in a folder and beneath it; None if there is no such path."""
-    jvm: Any = spark._jvm  # noqa: SLF001  # there is no other way to the file system
-    place = jvm.org.apache.hadoop.fs.Path(path)
-    system = place.getFileSystem(spark._jsc.hadoopConfiguration())  # noqa: SLF001
-    statuses = system.globStatus(place)
+    """A file, or all files in a folder and beneath it; None if there is no such path.
+
+    A path that is there is no pattern, whatever characters it has.
+    """
+    system, place = _place(spark, path)
+    statuses = [system.getFileStatus(place)] if system.exists(place) else system.globStatus(place)
     if statuses is None or not len(statuses):
         return None
     return [found for status in statuses for found in _files_of(system, status)]
+
+
+def exists(spark: SparkSession, path: str) -> bool:
+    """Whether a file that was found is still there."""
+    system, place = _place(spark, unquote(path))
+    return bool(system.exists(place))
+
+
+def _place(spark: SparkSession, path: str) -> tuple[Any, Any]:
+    jvm: Any = spark._jvm  # noqa: SLF001  # there is no other way to the file system
+    place = jvm.org.apache.hadoop.fs.Path(path)
+    return place.getFileSystem(spark._jsc.hadoopConfiguration()), place  # noqa: SLF001
+
+
+def literal(path: str) -> str:
+    """A path as Spark has to be given it, so that it is no pattern."""
+    return _PATTERN.sub(r"\\\g<0>", path)
 
 
 def shown(path: str) -> str:

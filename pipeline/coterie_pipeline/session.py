@@ -36,8 +36,6 @@ _LOCAL_PREFIX: Final = "local"
 _SETTINGS: Final[Mapping[str, str]] = {
     "spark.app.name": "coterie",
     "spark.sql.session.timeZone": "UTC",
-    # A node may delete files while they are being read.
-    "spark.sql.files.ignoreMissingFiles": "true",
     "spark.sql.sources.partitionOverwriteMode": "dynamic",
     # Lines are divided into few folders: no need to sort them for that.
     "spark.sql.maxConcurrentOutputFileWriters": "8",

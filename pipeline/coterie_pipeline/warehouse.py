@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
 
-from coterie_pipeline.files import Files
+from coterie_pipeline.files import Files, literal
 from coterie_pipeline.layout import Counted, write_table
 from coterie_pipeline.session import is_local, quick_session
 from coterie_pipeline.steps import REPLAY, Materialize, make_tables
@@ -188,7 +188,7 @@ class Warehouse:
         """The lines that were read, each file as of its last reading; all parts or only some."""
         if not self.files.names(BRONZE):
             return self._spark.createDataFrame([], bronze_schema())
-        read = self._spark.read.schema(bronze_schema()).parquet(self.files.path(BRONZE))
+        read = self._spark.read.schema(bronze_schema()).parquet(literal(self.files.path(BRONZE)))
         if parts is not None:
             read = read.where(F.col("part").isin(*parts))
         state = self.files.read_json(_STATE) or {}
@@ -279,7 +279,7 @@ class Warehouse:
         paths = self.paths()
         return {
             table.name: self._spark.read.schema(table.ddl)
-            .parquet(paths[table.name])
+            .parquet(literal(paths[table.name]))
             .select(*table.names)
             for table in TABLES
         }

@@ -20,6 +20,7 @@ from coterie_pipeline.batch import (
     read_new,
     run,
 )
+from coterie_pipeline.failures import FAILURES, what_is_gone
 from coterie_pipeline.steps import Materialize, make_tables
 from coterie_pipeline.tables import TABLES
 from coterie_pipeline.warehouse import Moment, NoTablesError, UnusableDirectoryError, Warehouse
@@ -121,6 +122,38 @@ def test_what_a_killed_run_left_in_part_does_not_count(place: Place) -> None:
     place.write(4, 2)
     assert place.read() == Reading(2, 1)
     assert place.lines() == numbers(1, 5)
+
+
+@pytest.mark.slow
+def test_file_that_goes_away_while_it_is_read_is_read_when_it_is_back(place: Place) -> None:
+    path = place.write(1, 3)
+    place.write(4, 2)
+    aside = path.with_name("aside")
+
+    def move(stage: str) -> None:
+        if stage.startswith("reading"):
+            path.rename(aside)
+
+    assert read_new(place.spark, [str(place.journal)], place.out, move) == Reading(2, 2)
+    assert place.lines() == numbers(4, 2)
+    aside.rename(path)
+    assert place.read() == Reading(2, 1)
+    assert place.lines() == numbers(1, 5)
+
+
+@pytest.mark.slow
+def test_brackets_and_stars_in_paths_mean_themselves(place: Place) -> None:
+    # To Spark, `[1]` is a pattern for `1`.
+    place.write(1, 1, node="other")
+    place.read()
+    place.journal = place.journal.with_name("my journal[1]")
+    (place.journal / "a*{b}").mkdir(parents=True)
+    place.write(1, 2).rename(place.journal / "a*{b}" / segment_name("1", 1))
+    other, place.out = place.out, place.out.replace("out", "ou[t]")
+    assert place.read() == Reading(1, 1)
+    assert place.lines() == numbers(1, 2)
+    place.out = other
+    assert place.lines() == numbers(1, 1, "other")
 
 
 def test_single_file_can_be_read(place: Place) -> None:
@@ -278,3 +311,16 @@ def test_partitions_with_a_known_end_have_a_lag(place: Place, tmp_path: Path) ->
         (70, 100, 30),
         (5, None, None),
     ]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("few_tables")
+def test_tables_that_are_deleted_while_they_are_read_are_not_empty(place: Place) -> None:
+    # A slow reader of a directory whose tables are made again and again.
+    place.write(1, 2)
+    run(place.spark, [str(place.journal)], place.out)
+    nodes = Warehouse(place.spark, place.out).tables()["nodes"]
+    shutil.rmtree(Path(place.out, "tables"))
+    with pytest.raises(FAILURES) as failed:
+        nodes.collect()
+    assert str(what_is_gone(failed.value)).endswith(".parquet")

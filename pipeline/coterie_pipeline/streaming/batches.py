@@ -8,7 +8,7 @@ from typing import Final
 from pyspark.sql import DataFrame, Observation, Row, SparkSession
 from pyspark.sql import functions as F
 
-from coterie_pipeline.files import Files
+from coterie_pipeline.files import Files, literal
 from coterie_pipeline.session import quick_session
 from coterie_pipeline.steps.parsing import (
     CONTROL,
@@ -41,7 +41,8 @@ class AlertLog:
         schema = f"{ALERTS.ddl}, piece STRING"
         if not self._files.names(ALERTS.name):
             return self._spark.createDataFrame([], schema)
-        return self._spark.read.schema(schema).parquet(self._files.path(ALERTS.name))
+        path = literal(self._files.path(ALERTS.name))
+        return self._spark.read.schema(schema).parquet(path)
 
     def add(self, piece: str, found: Iterable[Row]) -> list[Row]:
         """Store the alerts that no other piece has, and return them, the earliest first.

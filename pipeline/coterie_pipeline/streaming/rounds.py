@@ -18,7 +18,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
-from coterie_pipeline.files import Files
+from coterie_pipeline.files import Files, literal
 from coterie_pipeline.layout import DAY, Counted, is_by_day, write_table
 from coterie_pipeline.steps import CLOCKS, Making
 from coterie_pipeline.steps.lines import of_entangled, of_groups, readable
@@ -150,14 +150,15 @@ class Rounds:
     def read(self, name: str, rows: DataFrame) -> DataFrame:
         """A table that was written, with the columns of some rows."""
         spark = rows.sparkSession
-        return spark.read.schema(rows.schema).parquet(self._files.path(f"{self._folder}/{name}"))
+        path = literal(self._files.path(f"{self._folder}/{name}"))
+        return spark.read.schema(rows.schema).parquet(path)
 
     def _kept(
         self, rows: DataFrame, table: str, touched: Sequence[int], changed: Sequence[str]
     ) -> DataFrame | None:
         """What is still right in buckets that are written again."""
         paths = [
-            self._files.path(f"{table}/{file}")
+            literal(self._files.path(f"{table}/{file}"))
             for file in self._parts(table)
             if bucket_of(file) in touched
         ]
