@@ -102,7 +102,8 @@ def _explained(error: Exception) -> str | None:
     if reason is not None:
         return (
             f"{reason}, where the tables go or where Spark keeps its temporary files "
-            "(spark.local.dir). The former tables are whole: make room, and start the command again."
+            "(spark.local.dir). The former tables are whole: make room, and start the command "
+            "again."
         )
     if gone is not None:
         return (

@@ -6,7 +6,7 @@ import contextlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 from urllib.parse import unquote
 
 from coterie_protocol.extras import needs_extra
@@ -117,7 +117,8 @@ def _read_new(
 ) -> Reading:
     found = journals.segments
     state = warehouse.claim("run")
-    known: dict[str, list[object]] = state.get("segments", {})
+    known: dict[str, list[Any]] = state.get("segments", {})
+    warehouse.require(str(piece) for _, _, piece in known.values())
     fresh = [path for path, mark in found.items() if known.get(path, [None])[:2] != list(mark)]
     damaged: tuple[str, ...] = ()
     if fresh:

@@ -142,10 +142,12 @@ class Files:
         return sorted(str(status.getPath().getName()) for status in system.listStatus(path))
 
     def read_json(self, name: str) -> Any:  # noqa: ANN401  # any JSON
-        """The content of a file; None if there is no such file."""
+        """The content of a file; None if there is no such file.  `ValueError` if it is no JSON."""
         system, path = self._system(name), self._path(name)
         if not system.exists(path):
             return None
+        if (local := self._local(name)) is not None:
+            return json.loads(local.read_bytes())
         stream = system.open(path)
         try:
             text = self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
@@ -156,6 +158,9 @@ class Files:
     def write_json(self, name: str, value: object) -> None:
         """Replace a file in one step: a reader finds the old one or the new one."""
         data = bytearray(json.dumps(value, indent=1, sort_keys=True).encode())
+        if (local := self._local(name)) is not None:
+            _replace(local, data)
+            return
         if not self.can_rename:
             # There is no renaming, and an object appears as a whole when it is closed.
             self._write(self._path(name), data)
@@ -213,8 +218,29 @@ class Files:
         """Delete a file or a folder, if it is there."""
         self._system(name).delete(self._path(name), True)  # noqa: FBT003
 
+    def _local(self, name: str) -> Path | None:
+        """The path of a file of this machine.
+
+        Hadoop keeps a checksum beside each of those, which a killed process, or an operator who
+        puts an older file back, leaves as it was: then the file can't be read any more.
+        """
+        if self._system(name).getScheme() != "file":
+            return None
+        return Path(self._path(name).toUri().getPath())
+
     def _path(self, name: str) -> Any:  # noqa: ANN401  # a Java object
         return self._jvm.org.apache.hadoop.fs.Path(self.path(name))
 
     def _system(self, name: str) -> Any:  # noqa: ANN401  # a Java object
         return self._path(name).getFileSystem(self._configuration)
+
+
+def _replace(path: Path, data: bytearray) -> None:
+    fresh = path.with_name(f"{path.name}.fresh")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with fresh.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)
+    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)  # of a file that Hadoop wrote

@@ -39,6 +39,7 @@ __all__ = [
     "UnusableDirectoryError",
     "Warehouse",
     "bronze_schema",
+    "folder_of",
     "piece_of_run",
 ]
 
@@ -130,7 +131,7 @@ class Warehouse:
 
         Raises `UnusableDirectoryError` if the directory is not its own.
         """
-        state = self.files.read_json(_STATE)
+        state = self._state()
         if state is None:
             # A run that was killed at its beginning may have left a partial file.
             others = [name for name in self.files.names("") if _STATE not in name]
@@ -152,13 +153,36 @@ class Warehouse:
             )
         return dict(state)
 
+    def _state(self) -> dict[str, Any] | None:
+        try:
+            state = self.files.read_json(_STATE)
+        except ValueError:
+            state = ()
+        if state is None or (isinstance(state, dict) and {"layout", "runner"} <= state.keys()):
+            return state
+        raise UnusableDirectoryError(
+            f"{self.out}/{_STATE} is damaged, so it is not known what was read: give a new "
+            "directory, and read the journals again."
+        )
+
+    def require(self, pieces: Iterable[str]) -> None:
+        """Check that pieces that were read are still there."""
+        # In an object store, a piece without lines may be nothing at all.
+        there = self.files.names(BRONZE) if self.files.can_rename else None
+        lost = there is not None and {f"piece={piece}" for piece in pieces} - set(there)
+        if lost:
+            raise UnusableDirectoryError(
+                f"{self.out}/{BRONZE} lacks {min(lost)}, lines that were read before: put it back, "
+                "or give a new directory, and read the journals again."
+            )
+
     def note(self, state: Mapping[str, Any]) -> None:
         """Store what was read so far."""
         self.files.write_json(_STATE, state)
 
     def runs(self) -> int:
         """How many runs have read something; what a run adds counts once it is among them."""
-        state = self.files.read_json(_STATE) or {}
+        state = self._state() or {}
         return int(state.get("runs", 0))
 
     def add_parsed(self, piece: str, parsed: Parsed) -> None:
@@ -191,7 +215,7 @@ class Warehouse:
         read = self._spark.read.schema(bronze_schema()).parquet(literal(self.files.path(BRONZE)))
         if parts is not None:
             read = read.where(F.col("part").isin(*parts))
-        state = self.files.read_json(_STATE) or {}
+        state = self._state() or {}
         if state.get("runner") == "run":
             # What a run that was killed left may be there in part.
             read = read.where(F.col("piece") <= piece_of_run(state.get("runs", 0)))
@@ -222,9 +246,9 @@ class Warehouse:
         return self.fitting()._make(ends, on_stage)
 
     def _make(self, ends: DataFrame | None, on_stage: Callable[[str], None]) -> Moment:
-        former = self.files.read_json(_LATEST)
-        number = 1 if former is None else former["number"] + 1
-        folder = f"tables/{number:06}"
+        former = self._latest()
+        number = 1 + (self._highest() if former is None else former["number"])
+        folder = folder_of(number)
         on_stage(MAKING)
         self.files.delete(folder)  # what a killed run left
         kept: list[DataFrame] = []
@@ -289,20 +313,45 @@ class Warehouse:
         latest = self.latest()
         if latest is None:
             raise NoTablesError(
-                f"There are no tables in {self.out}: make them with `coterie pipeline run`."
+                f"There are no tables in {self.out}: make them with `coterie pipeline run` or "
+                "`follow`."
             )
-        folder = f"tables/{latest.number:06}"
+        folder = folder_of(latest.number)
         return {table.name: self.files.path(f"{folder}/{table.name}") for table in TABLES}
 
     def latest(self) -> Moment | None:
-        """The latest moment; None before the first."""
-        found = self.files.read_json(_LATEST)
+        """The latest moment; None before the first, or if some of its tables are gone."""
+        found = self._latest()
         return None if found is None else _moment(found)
+
+    def _latest(self) -> dict[str, Any] | None:
+        try:
+            found = self.files.read_json(_LATEST)
+        except ValueError:
+            return None
+        if not isinstance(found, dict) or not {"number", "rows"} <= found.keys():
+            return None
+        return found if self._is_whole(found) else None
+
+    def _is_whole(self, noted: Mapping[str, Any]) -> bool:
+        # In an object store, a table without rows may be nothing at all.
+        return not self.files.can_rename or _NAMES.issubset(
+            self.files.names(folder_of(noted["number"]))
+        )
+
+    def _highest(self) -> int:
+        """The number of the latest moment of which anything is left."""
+        return max((int(name) for name in self.files.names("tables")), default=0)
 
     def _forget(self, number: int) -> None:
         for name in self.files.names("tables"):
             if int(name) <= number - _KEPT:
                 self.files.delete(f"tables/{name}")
+
+
+def folder_of(number: int) -> str:
+    """Where the tables of a moment are."""
+    return f"tables/{number:06}"
 
 
 def _moment(noted: Mapping[str, Any]) -> Moment:

@@ -231,6 +231,36 @@ def test_directory_of_another_layout_is_refused(place: Place) -> None:
         place.read()
 
 
+@pytest.mark.parametrize("content", ["", "[]", '{"layout": 2'])
+def test_damaged_state_is_refused(place: Place, content: str) -> None:
+    place.write(1, 1)
+    Warehouse(place.spark, place.out).claim("run")
+    Path(place.out, "state.json").write_text(content)
+    with pytest.raises(UnusableDirectoryError, match="is damaged"):
+        place.read()
+
+
+@pytest.mark.slow
+def test_state_that_was_put_back_by_hand_counts(place: Place) -> None:
+    # Beside files that Hadoop writes there are checksums of what they were.
+    place.write(1, 1)
+    place.read()
+    state = Path(place.out, "state.json")
+    state.write_text(f"{state.read_text()}\n")
+    assert place.read() == Reading(1, 0)
+
+
+@pytest.mark.slow
+def test_lines_that_are_gone_from_the_directory_are_missed(place: Place) -> None:
+    # Tables of what is left would not say that they lack anything.
+    place.write(1, 2)
+    place.read()
+    place.write(3, 2)
+    shutil.rmtree(Path(place.out, "events"))
+    with pytest.raises(UnusableDirectoryError, match="events lacks piece=run-000001"):
+        place.read()
+
+
 def test_directory_in_use_is_refused(place: Place) -> None:
     place.write(1, 1)
     with (
@@ -324,3 +354,22 @@ def test_tables_that_are_deleted_while_they_are_read_are_not_empty(place: Place)
     with pytest.raises(FAILURES) as failed:
         nodes.collect()
     assert str(what_is_gone(failed.value)).endswith(".parquet")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("few_tables")
+@pytest.mark.parametrize("gone", ["tables", "tables/000001/nodes", "latest.json"])
+def test_tables_that_are_gone_are_made_again(place: Place, gone: str) -> None:
+    place.write(1, 2)
+    journals = [str(place.journal)]
+    run(place.spark, journals, place.out)
+    path = Path(place.out, gone)
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.write_text("")  # as a power failure may leave it
+    shown = Warehouse(place.spark, place.out)
+    with pytest.raises(NoTablesError):
+        shown.tables()
+    assert run(place.spark, journals, place.out).reading == Reading(1, 0)
+    assert [row.lines for row in shown.table("nodes").select("lines").collect()] == [2]

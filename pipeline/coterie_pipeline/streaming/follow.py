@@ -42,7 +42,7 @@ from coterie_pipeline.streaming.source import (
     source_options,
     tails,
 )
-from coterie_pipeline.warehouse import BRONZE, Warehouse
+from coterie_pipeline.warehouse import BRONZE
 
 __all__ = ["CheckpointError", "FollowOptions", "Oddity", "Progress", "follow"]
 
@@ -166,13 +166,20 @@ def _folder(journal: str) -> str:
     return str(folder)
 
 
-def _claim(warehouse: Warehouse, journals: Sequence[str]) -> None:
+def _claim(warehouse: Pieces, journals: Sequence[str]) -> None:
     """Check that the directory can be continued, and note the journals."""
     state = warehouse.claim("follow")
-    if warehouse.files.names(BRONZE) and not warehouse.files.names(_CHECKPOINT):
+    names = warehouse.files.names
+    if not names(_CHECKPOINT) and (names(BRONZE) or names("tables")):
         raise CheckpointError(
             f"{warehouse.out}/{_CHECKPOINT} is gone, so it is not known how far the journals were "
             "read: give a new directory."
+        )
+    taken = [int(name) for name in names(f"{_CHECKPOINT}/commits") if name.isdecimal()]
+    if max(taken, default=-1) > warehouse.newest():
+        raise CheckpointError(
+            f"{warehouse.out}/{BRONZE} lacks lines that were read before: put them back, or give a "
+            "new directory."
         )
     missing = [journal for journal in state.get("journals", ()) if journal not in journals]
     if missing:

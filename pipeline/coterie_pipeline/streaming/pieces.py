@@ -16,9 +16,9 @@ from pyspark.sql import functions as F
 
 from coterie_pipeline.session import quick_session
 from coterie_pipeline.steps import CLOCKS, REPLAY, Making, Materialize
-from coterie_pipeline.streaming.rounds import Changes, Rounds
+from coterie_pipeline.streaming.rounds import Changes, Rounds, has_buckets
 from coterie_pipeline.tables import TABLES
-from coterie_pipeline.warehouse import ASIDE, BRONZE, Warehouse
+from coterie_pipeline.warehouse import ASIDE, BRONZE, Warehouse, folder_of
 
 __all__ = ["TAILS", "Pieces", "number_of", "piece_name"]
 
@@ -74,7 +74,7 @@ class Pieces(Warehouse):
         """Write all tables, of which only what changed since the former moment is made again."""
         with self.lock:
             # A later piece may be among the lines already; the next round takes it in once more.
-            through = max(map(number_of, self._names()), default=-1)
+            through = self.newest()
             bronze = self.bronze()
         since = -1 if former is None else former["through"]
         fresh = [name for name in self._names() if number_of(name) > since]
@@ -92,7 +92,7 @@ class Pieces(Warehouse):
         changes = Changes.since(former, bronze, making, fresh, TAILS)
         if changes.groups is not None:
             making.restrict(changes.groups)
-        place = None if former is None else f"tables/{former['number']:06}"
+        place = None if former is None else folder_of(former["number"])
         rounds = Rounds(self.files, folder, place, changes)
         for table in TABLES:
             materialize(table.name, making.table(table.name))
@@ -105,6 +105,17 @@ class Pieces(Warehouse):
             "deleted_ms": changes.deleted_ms,
             "by_day": changes.by_day,
         }
+
+    def _is_whole(self, noted: Mapping[str, Any]) -> bool:
+        # What is missing here would be missing in all later moments.
+        buckets = noted.get("buckets", {})
+        return super()._is_whole(noted) and has_buckets(
+            self.files, folder_of(noted["number"]), buckets
+        )
+
+    def newest(self) -> int:
+        """The number of the last micro-batch whose lines are there; -1 if there is none."""
+        return max(map(number_of, self._names()), default=-1)
 
     def merge(self, at_least: int = _MERGED) -> None:
         """Merge the pieces of each level that has enough of them, except for the newest piece."""
@@ -137,15 +148,12 @@ class Pieces(Warehouse):
 
     def _void(self) -> list[str]:
         """Pieces that do not count: an unfinished merge, or what was merged."""
-        state: dict[str, Any] = self._state()
+        state = self.claim("follow")
         return list((state.get("merge") or {}).get("void", ()))
 
     def _note_merge(self, merge: dict[str, list[str]] | None) -> None:
         with self.lock:
-            self.note(self._state() | {"merge": merge})
-
-    def _state(self) -> dict[str, Any]:
-        return self.claim("follow")
+            self.note(self.claim("follow") | {"merge": merge})
 
     def _of_level(self, level: int) -> list[str]:
         prefix = f"{piece_name(0, level).partition('-')[0]}-"

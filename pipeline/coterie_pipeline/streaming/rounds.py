@@ -24,7 +24,7 @@ from coterie_pipeline.steps import CLOCKS, Making
 from coterie_pipeline.steps.lines import of_entangled, of_groups, readable
 from coterie_pipeline.tables import ADVICE, TABLES
 
-__all__ = ["BUCKETS", "Changes", "Rounds", "bucket_of"]
+__all__ = ["BUCKETS", "Changes", "Rounds", "bucket_of", "has_buckets"]
 
 #: In how many parts the rows of groups are stored.
 BUCKETS: Final = 16
@@ -102,6 +102,24 @@ def bucket_of(file: str) -> int | None:
     return None if match is None else int(match[1])
 
 
+def has_buckets(files: Files, folder: str, counts: Mapping[str, Sequence[int]]) -> bool:
+    """Whether there is a file for each bucket that has rows."""
+    for name in _BY_GROUP:
+        there = set(map(bucket_of, _parts(files, f"{folder}/{name}")))
+        if any(count and bucket not in there for bucket, count in enumerate(counts.get(name, ()))):
+            return False
+    return True
+
+
+def _parts(files: Files, table: str) -> Iterator[str]:
+    """The names of a table's files, with the folders of days."""
+    for name in files.names(table):
+        if name.startswith(f"{DAY}="):
+            yield from (f"{name}/{file}" for file in files.names(f"{table}/{name}"))
+        else:
+            yield name
+
+
 class Rounds:
     """Writes the tables of a moment into a folder, with what is still right of the one before."""
 
@@ -130,22 +148,14 @@ class Rounds:
 
     def _take_over(self, former: str, table: str, touched: Sequence[int]) -> None:
         """Have the files of all other buckets."""
-        for file in self._parts(table):
+        for file in _parts(self._files, table):
             # Spark writes a file for part 0 even if that is empty.
             if bucket_of(file) == 0 and 0 not in touched:
                 self._files.delete(f"{table}/{file}")
-        for file in self._parts(former):
+        for file in _parts(self._files, former):
             bucket = bucket_of(file)
             if bucket is not None and bucket not in touched:
                 self._files.link(f"{former}/{file}", f"{table}/{file}")
-
-    def _parts(self, table: str) -> Iterator[str]:
-        """The names of a table's files, with the folders of days."""
-        for name in self._files.names(table):
-            if name.startswith(f"{DAY}="):
-                yield from (f"{name}/{file}" for file in self._files.names(f"{table}/{name}"))
-            else:
-                yield name
 
     def read(self, name: str, rows: DataFrame) -> DataFrame:
         """A table that was written, with the columns of some rows."""
@@ -159,7 +169,7 @@ class Rounds:
         """What is still right in buckets that are written again."""
         paths = [
             literal(self._files.path(f"{table}/{file}"))
-            for file in self._parts(table)
+            for file in _parts(self._files, table)
             if bucket_of(file) in touched
         ]
         if not paths:

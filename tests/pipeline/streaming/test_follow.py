@@ -36,6 +36,26 @@ def test_a_checkpoint_that_is_gone_is_noticed(spark: SparkSession, tmp_path: Pat
         follow(spark, [str(tmp_path)], out)
 
 
+def test_tables_without_a_checkpoint_are_noticed(spark: SparkSession, tmp_path: Path) -> None:
+    # They would count as made of later lines than all that come.
+    out = str(tmp_path / "out")
+    Warehouse(spark, out).claim("follow")
+    (tmp_path / "out" / "tables" / "000001").mkdir(parents=True)
+    with pytest.raises(CheckpointError, match="checkpoint is gone"):
+        follow(spark, [str(tmp_path)], out)
+
+
+def test_lines_that_are_gone_are_noticed(spark: SparkSession, tmp_path: Path) -> None:
+    # The stream has them behind it, and would never read them again.
+    out = str(tmp_path / "out")
+    Warehouse(spark, out).claim("follow")
+    for folder in ("checkpoint/commits", "events/piece=level0-0000000006"):
+        (tmp_path / "out" / folder).mkdir(parents=True)
+    (tmp_path / "out" / "checkpoint" / "commits" / "7").touch()
+    with pytest.raises(CheckpointError, match="events lacks lines"):
+        follow(spark, [str(tmp_path)], out)
+
+
 def test_what_a_batch_made_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     # Its lines would count twice.
     out = str(tmp_path / "out")

@@ -79,6 +79,11 @@ class Place:
         assert moment is not None
         assert moment.rows == {name: len(rows) for name, rows in found.items()}
 
+    def lose(self, moment: Moment, table: str) -> None:
+        """Lose one file of a table."""
+        folder = self._out / "tables" / f"{moment.number:06}" / table
+        max(folder.rglob("*.parquet")).unlink()
+
     def files(self, moment: Moment) -> dict[tuple[str, int], set[int]]:
         """By table and bucket, which files a moment has on disk."""
         found: dict[tuple[str, int], set[int]] = {}
@@ -144,6 +149,15 @@ def test_all_are_made_again_after_a_topic_was_deleted(place: Place) -> None:
     # Any of them may have owned it.
     place.follow()
     place.write(TopicChanged(topic="t", change="deleted", partitions_before=1, partitions=0))
+    assert place.follow().groups is None
+    place.check()
+
+
+def test_all_are_made_again_if_some_tables_are_gone(place: Place) -> None:
+    # Of the others, what is gone would be missing for ever.
+    moment = place.follow()
+    place.lose(moment, "commits")
+    place.write(commit("g7", 5))
     assert place.follow().groups is None
     place.check()
 
