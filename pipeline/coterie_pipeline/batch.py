@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote
@@ -78,7 +78,7 @@ def run(
     something else, or is in use.
     """
     warehouse = Warehouse(spark, out)
-    found = _find(spark, journals, on_stage)
+    found = _find(spark, journals, warehouse, on_stage)
     with warehouse.alone():
         reading = _read_new(spark, found, warehouse, on_stage)
         latest = warehouse.latest()
@@ -95,7 +95,7 @@ def read_new(
 ) -> Reading:
     """Read new and changed files into `out`."""
     warehouse = Warehouse(spark, out)
-    found = _find(spark, journals, on_stage)
+    found = _find(spark, journals, warehouse, on_stage)
     with warehouse.alone():
         return _read_new(spark, found, warehouse, on_stage)
 
@@ -121,6 +121,7 @@ def _read_new(
     warehouse.require(str(piece) for _, _, piece in known.values())
     fresh = [path for path, mark in found.items() if known.get(path, [None])[:2] != list(mark)]
     damaged: tuple[str, ...] = ()
+    present: Collection[str] = found
     if fresh:
         on_stage(f"reading {len(fresh)} files")
         runs = state.get("runs", 0) + 1
@@ -138,7 +139,49 @@ def _read_new(
         state["stale"] = [*state.get("stale", []), *stale]
         state["runs"] = runs
         warehouse.note(state)
+    _forget_moved(spark, warehouse, present)
     return Reading(len(found), len(fresh), journals.others, damaged)
+
+
+def _forget_moved(spark: SparkSession, warehouse: Warehouse, present: Collection[str]) -> None:
+    """Count files no more that are there under another path, as packed or moved ones are."""
+    state = warehouse.claim("run")
+    known = state.get("segments", {})
+    by_name: dict[str, list[str]] = {}
+    for path in known.keys() & set(present):
+        by_name.setdefault(_plain_name(path), []).append(path)
+    gone = [path for path in known.keys() - set(present) if _plain_name(path) in by_name]
+    pairs = [
+        (path, other)
+        for path in gone
+        if not exists(spark, path)
+        for other in by_name[_plain_name(path)]
+    ]
+    moved = _contained(warehouse.fitting().bronze(), pairs)
+    if moved:
+        # The tables have to be made again: that counts as a run, which read nothing.
+        state["runs"] += 1
+        warehouse.drop(piece_of_run(state["runs"]))
+        state["segments"] = {path: mark for path, mark in known.items() if path not in moved}
+        state["stale"] += [[path, known[path][2]] for path in sorted(moved)]
+        warehouse.note(state)
+
+
+def _contained(bronze: DataFrame, pairs: Sequence[tuple[str, str]]) -> set[str]:
+    """The first files of pairs all of whose lines are in the second one."""
+    if not pairs:
+        return set()
+    asked = bronze.sparkSession.createDataFrame(list(pairs), "old STRING, new STRING")
+    lines = bronze.where("digest IS NOT NULL").select("segment", "digest")
+    old = lines.join(F.broadcast(asked), F.col("segment") == F.col("old")).drop("segment")
+    new = lines.join(F.broadcast(asked), F.col("segment") == F.col("new")).drop("segment")
+    lacking = old.join(new, ["old", "new", "digest"], how="left_anti").select("old", "new")
+    found = {tuple(row) for row in lacking.distinct().collect()}
+    return {pair[0] for pair in pairs if pair not in found}
+
+
+def _plain_name(path: str) -> str:
+    return path.rpartition("/")[2].removesuffix(".gz").removesuffix(".zst")
 
 
 def read_ends(spark: SparkSession, path: str) -> DataFrame:
@@ -147,7 +190,10 @@ def read_ends(spark: SparkSession, path: str) -> DataFrame:
 
 
 def _find(
-    spark: SparkSession, journals: Sequence[str], on_stage: Callable[[str], None]
+    spark: SparkSession,
+    journals: Sequence[str],
+    warehouse: Warehouse,
+    on_stage: Callable[[str], None],
 ) -> _Journals:
     """Find the files of journals; one that is named by itself is read whatever it is called."""
     on_stage("looking for journals")
@@ -160,7 +206,7 @@ def _find(
         for file in files:
             if file.is_named or _SEGMENT.fullmatch(file.name):
                 found[file.path] = file.size, file.changed_ms
-            elif not file.name.startswith((".", "_")):
+            elif not file.name.startswith((".", "_")) and not warehouse.files.holds(file.path):
                 others.append(shown(file.path))
     if not found:
         raise NoJournalsError(f"There are no journals in {', '.join(journals)}.")

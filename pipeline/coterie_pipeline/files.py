@@ -82,11 +82,15 @@ def _files_of(system: Any, status: Any) -> Iterator[Found]:  # noqa: ANN401  # J
         yield _found(files.next(), is_named=False)
 
 
+def _as_in_rows(uri: str) -> str:
+    """A file's URI without an authority that is empty."""
+    return re.sub("^file://+", "file:/", uri)
+
+
 def _found(status: Any, *, is_named: bool) -> Found:  # noqa: ANN401  # a Java object
     path = status.getPath()
     return Found(
-        # As rows name their files: without an authority that is empty.
-        re.sub("^file://+", "file:/", path.toUri().toString()),
+        _as_in_rows(path.toUri().toString()),
         path.getName(),
         status.getLen(),
         status.getModificationTime(),
@@ -129,6 +133,11 @@ class Files:
             yield
         finally:
             os.close(directory)
+
+    def holds(self, path: str) -> bool:
+        """Whether a file that was found is in the directory."""
+        root = self._system("").makeQualified(self._path("")).toUri().toString()
+        return path.startswith(f"{_as_in_rows(str(root)).rstrip('/')}/")
 
     def path(self, name: str) -> str:
         """The full path of a name."""

@@ -208,6 +208,10 @@ class Warehouse:
         if aside != place:
             self.files.replace(aside, place)
 
+    def drop(self, piece: str) -> None:
+        """Delete a piece, if it is there."""
+        self.files.delete(f"{BRONZE}/piece={piece}")
+
     def bronze(self, parts: tuple[str, ...] | None = None) -> DataFrame:
         """The lines that were read, each file as of its last reading; all parts or only some."""
         if not self.files.names(BRONZE):

@@ -6,6 +6,7 @@ import gzip
 import shutil
 from pathlib import Path
 from unittest.mock import ANY
+from urllib.parse import quote
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -112,6 +113,45 @@ def test_deleted_file_stays(place: Place) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("is_packed", [True, False])
+def test_file_that_goes_on_under_another_path_counts_once(place: Place, is_packed: bool) -> None:  # noqa: FBT001
+    old = place.write(1, 3)
+    with old.open("a", encoding="utf-8") as file:
+        file.write('{"v":1,"ts":3000,"no')
+    place.write(4, 2)
+    place.read()
+    runs = Warehouse(place.spark, place.out).runs()
+    new = place.journal / "archive" / old.name
+    new.parent.mkdir()
+    if is_packed:
+        new = new.with_name(f"{new.name}.gz")
+        new.write_bytes(gzip.compress(old.read_bytes()))
+    else:
+        new.write_bytes(old.read_bytes())
+    assert place.read() == Reading(3, 1)
+    assert place.lines() == sorted(numbers(1, 5) + numbers(1, 3))
+    old.unlink()
+    assert place.read() == Reading(2, 0)
+    assert place.lines() == numbers(1, 5)
+    warehouse = Warehouse(place.spark, place.out)
+    assert [row.segment for row in warehouse.bronze(("unread",)).collect()] == [
+        f"file:{quote(str(new))}"
+    ]
+    assert warehouse.runs() > runs + 1
+
+
+@pytest.mark.slow
+def test_file_that_lacks_lines_of_one_that_is_gone_does_not_replace_it(place: Place) -> None:
+    # Two nodes of one name, or half a file.
+    old = place.write(1, 3)
+    place.read()
+    old.unlink()
+    place.write(1, 2, packed=True)
+    assert place.read() == Reading(1, 1)
+    assert place.lines() == sorted(numbers(1, 3) + numbers(1, 2))
+
+
+@pytest.mark.slow
 def test_what_a_killed_run_left_in_part_does_not_count(place: Place) -> None:
     # In an object store, lines are in their place before they are noted.
     place.write(1, 3)
@@ -169,6 +209,14 @@ def test_files_of_other_names_are_not_read_but_named(place: Place) -> None:
     notes = place.journal / "my notes.txt"
     notes.write_text("hello\n")
     assert place.read() == Reading(1, 1, passed_over=(str(notes),))
+
+
+@pytest.mark.slow
+def test_what_it_made_itself_is_no_oddity(place: Place) -> None:
+    place.out = str(place.journal / "out")
+    place.write(1, 1)
+    place.read()
+    assert place.read() == Reading(1, 0)
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import signal
 import threading
@@ -25,10 +26,11 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 import coterie_pipeline.streaming
-from coterie_pipeline.files import shown
+from coterie_pipeline.files import Files, shown
 from coterie_pipeline.steps import parse
 from coterie_pipeline.streaming.alerts import Storm
 from coterie_pipeline.streaming.batches import Batches, Stopping
+from coterie_pipeline.streaming.finding import find, passed_over
 from coterie_pipeline.streaming.offsets import behind_bytes
 from coterie_pipeline.streaming.pieces import TAILS, Pieces
 from coterie_pipeline.streaming.source import (
@@ -36,9 +38,7 @@ from coterie_pipeline.streaming.source import (
     FORMAT,
     JournalSource,
     SourceError,
-    find,
     name_of,
-    passed_over,
     source_options,
     tails,
 )
@@ -131,7 +131,8 @@ def follow(
             lambda names: on_oddity(Oddity(damaged=tuple(map(shown, names)))),
         )
         tables = _Tables(spark, warehouse, batches, journals)
-        _read_on(tables, wanted, on_progress, _Others(journals, on_oddity))
+        others = _Others(journals, warehouse.files, on_oddity)
+        _read_on(tables, wanted, on_progress, others)
 
 
 def _read_on(
@@ -157,7 +158,7 @@ def _read_on(
 
 
 def _folder(journal: str) -> str:
-    folder = Path(journal).absolute()
+    folder = Path(os.path.abspath(journal))  # noqa: PTH100  # without `..`, to know it again
     if not folder.is_dir():
         raise SourceError(
             f"{journal} is no directory: only journals in directories of this machine, or of a "
@@ -232,14 +233,21 @@ def _attend(
 class _Others:
     """Files beside the journals that are not read, each told of once."""
 
-    def __init__(self, journals: Sequence[str], on_oddity: Callable[[Oddity], None]) -> None:
+    def __init__(
+        self, journals: Sequence[str], made: Files, on_oddity: Callable[[Oddity], None]
+    ) -> None:
         self._journals = journals
+        self._made = made
         self._on_oddity = on_oddity
         self._told: set[str] = set()
 
     def tell(self) -> None:
         """Look for them, and tell of new ones."""
-        fresh = [path for path in passed_over(self._journals) if path not in self._told]
+        fresh = [
+            path
+            for path in passed_over(self._journals)
+            if path not in self._told and not self._made.holds(name_of(path))
+        ]
         if fresh:
             self._told.update(fresh)
             self._on_oddity(Oddity(passed_over=tuple(fresh)))

@@ -15,7 +15,6 @@ import contextlib
 import json
 import os
 import re
-import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -31,15 +30,14 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from coterie_pipeline.streaming.finding import find
 from coterie_pipeline.streaming.offsets import (
     WHOLE,
     Range,
     Segment,
     advance,
     ranges,
-    survey,
     time_of,
-    writer_of,
 )
 
 __all__ = [
@@ -49,9 +47,7 @@ __all__ = [
     "JournalSource",
     "SourceError",
     "cut",
-    "find",
     "name_of",
-    "passed_over",
     "read_lines",
     "source_options",
     "tails",
@@ -87,38 +83,6 @@ class _Readable(Protocol):
 
 class _File(_Readable, Protocol):
     def seek(self, offset: int, whence: int = 0, /) -> int: ...
-
-
-def find(journals: Iterable[str]) -> tuple[Segment, ...]:
-    """The segments in directories and all that is beneath them."""
-    return survey(_files(journals).items())
-
-
-def passed_over(journals: Iterable[str]) -> list[str]:
-    """The other files there: those whose names are not a segment's."""
-    others = (path for path in _files(journals) if writer_of(path) is None)
-    return sorted(path for path in others if not path.rpartition("/")[2].startswith((".", "_")))
-
-
-def _files(journals: Iterable[str]) -> dict[str, int]:
-    """The size of each file; pipes and the like are left out, as they have no end."""
-    found: dict[str, int] = {}
-    for journal in journals:
-        for folder, _, names in os.walk(os.path.abspath(journal)):  # noqa: PTH100
-            # The names are listed before any size is read: a file with a later one beside it is
-            # complete.
-            for name in filter(_is_text, names):
-                path = f"{folder}/{name}"
-                with contextlib.suppress(FileNotFoundError):  # too old, and deleted by its node
-                    status = os.stat(path)  # noqa: PTH116  # done for every file
-                    if stat.S_ISREG(status.st_mode):
-                        found[path] = status.st_size
-    return found
-
-
-def _is_text(name: str) -> bool:
-    """Whether a name is in the file system's encoding: Java can open no other files."""
-    return name.encode(errors="replace").decode() == name
 
 
 def name_of(path: str) -> str:

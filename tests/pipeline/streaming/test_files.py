@@ -11,13 +11,12 @@ import pyarrow as pa
 import pytest
 
 from coterie_pipeline.streaming import source
+from coterie_pipeline.streaming.finding import find, passed_over
 from coterie_pipeline.streaming.offsets import WHOLE, Range, Segment
 from coterie_pipeline.streaming.source import (
     FileLookup,
     SourceError,
     cut,
-    find,
-    passed_over,
     read_lines,
     tails,
 )
@@ -57,6 +56,19 @@ def test_segments_are_found_beneath_directories(tmp_path: Path) -> None:
     (tmp_path / "a" / "other.txt").write_bytes(b"no segment")
     (segment,) = find([str(tmp_path / "not there"), str(tmp_path)])
     assert (segment.path, segment.size) == (str(tmp_path / "a" / "journal" / NAME), 3)
+
+
+def test_segments_are_found_by_links(tmp_path: Path) -> None:
+    # As `run` finds them; links that lead back are no way.
+    journals, other = tmp_path / "journals", tmp_path / "other"
+    for folder in (journals / "a", other):
+        folder.mkdir(parents=True)
+    (other / NAME).write_bytes(b"12\n")
+    (journals / "b").symlink_to(other)
+    (journals / "a" / "up").symlink_to(journals)
+    (other / "across").symlink_to(journals)
+    (journals / "nowhere").symlink_to(tmp_path / "nowhere")
+    assert [segment.path for segment in find([str(journals)])] == [str(journals / "b" / NAME)]
 
 
 def test_a_directory_within_another_one_is_found_once(tmp_path: Path) -> None:
