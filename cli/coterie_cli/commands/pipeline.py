@@ -127,11 +127,18 @@ def _made(out: str) -> list[str]:
     return [out] if Path(out).exists() else []
 
 
-def _tell(passed_over: Sequence[str], damaged: Sequence[str], *, err: bool = False) -> None:
+def _tell(
+    passed_over: Sequence[str],
+    damaged: Sequence[str],
+    shorter: Sequence[str] = (),
+    *,
+    err: bool = False,
+) -> None:
     """Name files that were not read as others were."""
     told = (
         ("not read, as their names are not a journal's", passed_over),
         ("read in part only, as the rest can't be unpacked", damaged),
+        ("shorter than what was read before, so not read (begun anew? Name a new OUT)", shorter),
     )
     for what, paths in told:
         if paths:
@@ -198,7 +205,9 @@ def follow(  # noqa: PLR0913  # one for each option
                 options,
                 on_alert=lambda row: _print_alert(row, json=json),
                 on_progress=lambda so_far: show(_progress_text(so_far)),
-                on_oddity=lambda oddity: _tell(oddity.passed_over, oddity.damaged, err=json),
+                on_oddity=lambda oddity: _tell(
+                    oddity.passed_over, oddity.damaged, oddity.shorter, err=json
+                ),
             )
         except (following.CheckpointError, UnusableDirectoryError) as error:
             fail(str(error), MISUSED)

@@ -31,7 +31,7 @@ from coterie_pipeline.steps import parse
 from coterie_pipeline.streaming.alerts import Storm
 from coterie_pipeline.streaming.batches import Batches, Stopping
 from coterie_pipeline.streaming.finding import find, passed_over
-from coterie_pipeline.streaming.offsets import behind_bytes
+from coterie_pipeline.streaming.offsets import Offset, behind_bytes, shorter
 from coterie_pipeline.streaming.pieces import TAILS, Pieces
 from coterie_pipeline.streaming.source import (
     BATCH_BYTES,
@@ -96,6 +96,9 @@ class Oddity:
     passed_over: tuple[str, ...] = ()
     #: Compressed files of which only the beginning was read, as the rest can't be unpacked.
     damaged: tuple[str, ...] = ()
+    #: Files that are shorter than what was read of them, of which no more is read until they are
+    #: longer again: they are being copied once more, or their node began anew.
+    shorter: tuple[str, ...] = ()
 
 
 def follow(
@@ -154,6 +157,7 @@ def _read_on(
             query.stop()
     _complain(query, batches)
     tables.publish()
+    others.tell(_reached(query))
     on_progress(tables.progress(query))
 
 
@@ -217,13 +221,13 @@ def _attend(
 ) -> None:
     """Publish tables and report progress, while another thread handles micro-batches."""
     reported = None
-    others.tell()
+    others.tell({})
     due_s = time.monotonic() + options.refresh_s
     while query.isActive and not stop.wait(_LOOK_S):
         # With `once`, the tables are published at the end.
         if not options.once and time.monotonic() >= due_s:
             tables.publish()
-            others.tell()
+            others.tell(_reached(query))
             due_s = time.monotonic() + options.refresh_s
         if tables.steps != reported:
             reported = tables.steps
@@ -231,7 +235,7 @@ def _attend(
 
 
 class _Others:
-    """Files beside the journals that are not read, each told of once."""
+    """Files that are not read, or no further, each told of once."""
 
     def __init__(
         self, journals: Sequence[str], made: Files, on_oddity: Callable[[Oddity], None]
@@ -241,8 +245,8 @@ class _Others:
         self._on_oddity = on_oddity
         self._told: set[str] = set()
 
-    def tell(self) -> None:
-        """Look for them, and tell of new ones."""
+    def tell(self, reached: Offset) -> None:
+        """Look for them, and tell of new ones; it is known how far the journals are read."""
         fresh = [
             path
             for path in passed_over(self._journals)
@@ -251,6 +255,10 @@ class _Others:
         if fresh:
             self._told.update(fresh)
             self._on_oddity(Oddity(passed_over=tuple(fresh)))
+        short = [path for path in shorter(reached, find(self._journals)) if path not in self._told]
+        if short:
+            self._told.update(short)
+            self._on_oddity(Oddity(shorter=tuple(short)))
 
 
 class _Tables:
@@ -302,14 +310,21 @@ class _Tables:
 
     def progress(self, query: StreamingQuery) -> Progress:
         """How far it got."""
-        latest = query.lastProgress
-        reached = json.loads(latest.sources[0].endOffset or "null") if latest is not None else None
         return Progress(
             batches=self.batches.taken,
             lines=self.batches.lines,
-            behind_bytes=behind_bytes(reached or {}, find(self.journals)),
+            behind_bytes=behind_bytes(_reached(query), find(self.journals)),
             published=self._published,
         )
+
+
+def _reached(query: StreamingQuery) -> Offset:
+    """How far the journals are read, as far as that is known."""
+    latest = query.lastProgress
+    reached: Offset | None = None
+    if latest is not None:
+        reached = json.loads(latest.sources[0].endOffset or "null")
+    return reached or {}
 
 
 def _complain(query: StreamingQuery, batches: Batches) -> None:

@@ -27,6 +27,7 @@ __all__ = [
     "advance",
     "behind_bytes",
     "ranges",
+    "shorter",
     "survey",
     "time_of",
     "writer_of",
@@ -272,6 +273,15 @@ def behind_bytes(offset: Offset, segments: Iterable[Segment]) -> int:
             size = segment.size * _PACKED if segment.is_packed else segment.size
             behind += max(size - position, 0)
     return behind
+
+
+def shorter(offset: Offset, segments: Iterable[Segment]) -> list[str]:
+    """The files that have less than was read of them: copied again, or begun anew."""
+    return [
+        segment.path
+        for segment in segments
+        if not segment.is_packed and segment.size < offset.get(segment.key, 0)
+    ]
 
 
 def ranges(start: Offset, end: Offset) -> list[Range]:

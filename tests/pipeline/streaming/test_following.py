@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from coterie_pipeline import batch
-from coterie_pipeline.streaming.follow import FollowOptions, Progress, follow
+from coterie_pipeline.streaming.follow import FollowOptions, Oddity, Progress, follow
 from coterie_pipeline.streaming.source import SourceError
 from coterie_pipeline.warehouse import Warehouse
 from coterie_protocol.journal import write_line
@@ -78,6 +78,16 @@ def test_what_fails_is_done_over(spark: SparkSession, tmp_path: Path) -> None:
     follow(spark, [str(tmp_path)], out, ONCE, on_alert=alerts.append)
     assert [alert["kind"] for alert in alerts] == ["overlap"]
     assert spark.read.parquet(f"{out}/alerts").count() == 1
+
+
+def test_file_that_was_begun_anew_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    path = write_story(clash(), tmp_path)
+    out = str(tmp_path / "out")
+    follow(spark, [str(tmp_path)], out, ONCE)
+    told: list[Oddity] = []
+    path.write_bytes(path.read_bytes()[:200])
+    follow(spark, [str(tmp_path)], out, ONCE, on_oddity=told.append)
+    assert told == [Oddity(shorter=(str(path),))]
 
 
 def test_what_was_planned_and_is_gone_is_said(spark: SparkSession, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from coterie_pipeline.streaming.offsets import (
     advance,
     behind_bytes,
     ranges,
+    shorter,
     survey,
     time_of,
 )
@@ -161,3 +162,9 @@ def test_steps_lead_to_the_end(
         assert all(each.start < each.end for each in ranges(start, reached))
         start = reached
     assert start == texts.advance({})
+
+
+def test_files_that_are_shorter_than_what_was_read_are_named() -> None:
+    texts = Texts({key("1"): line(1), key("2"): line(2), f"{key('3')}.gz": b"x"})
+    offset = {key("1"): 17, key("2"): 16, key("3"): 99, key("4"): 5}
+    assert shorter(offset, texts.segments) == [key("1")]
