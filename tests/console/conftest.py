@@ -13,8 +13,8 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.console.console_page import watched
 from tests.console.members import Members
-from tests.interop.kafka_broker import free_port
 from tests.live.daemon import HOST, Daemon
+from tests.support.ports import free_port
 
 SETTINGS: Final = {"group.initial.rebalance.delay.ms": 0}
 TOPICS: Final = {"orders": 12, "tenants": 2000}

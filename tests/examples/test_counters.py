@@ -19,8 +19,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from tests.examples.program import EXAMPLES, Program
-from tests.interop.kafka_broker import free_port
 from tests.live.daemon import Daemon, eventually
+from tests.support.ports import free_port
 
 pytestmark = pytest.mark.slow
 

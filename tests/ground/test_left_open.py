@@ -34,17 +34,7 @@ def run(folder: Path, tests: str, *, with_plugin: bool = True) -> str:
     """What pytest prints of these tests."""
     (folder / "conftest.py").write_text(PLUGIN if with_plugin else "")
     (folder / "test_some.py").write_text(PREAMBLE + tests)
-    options = (
-        "-q",
-        "-W",
-        "error",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:asyncio",
-        "-o",
-        f"pythonpath={ROOT}",
-    )
+    options = f"-q -W error -p no:cacheprovider -p no:asyncio -o pythonpath={ROOT}".split()
     command = [sys.executable, "-m", "pytest", *options, f"--rootdir={folder}", str(folder)]
     ended = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False)
     return ended.stdout + ended.stderr

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from coterie_cli.options import PASSWORD
-from tests.interop.kafka_broker import free_port
 from tests.live.commands import CommandRunner
 from tests.live.daemon import Daemon, eventually
+from tests.support.ports import free_port
 
 
 @pytest.fixture(scope="module")

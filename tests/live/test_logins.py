@@ -20,8 +20,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from coterie_protocol import encode_request
 from coterie_protocol import messages as m
-from tests.interop.kafka_broker import free_port
 from tests.live.daemon import HOST, Daemon, environment
+from tests.support.ports import free_port
 
 pytestmark = pytest.mark.slow
 

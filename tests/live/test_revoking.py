@@ -17,8 +17,8 @@ from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
 from coterie_server.security.acls import Operation, PatternType, Permission, ResourceType
 from tests.interop.differential.wire import Connection
-from tests.interop.kafka_broker import free_port
 from tests.live.daemon import HOST, Daemon, eventually
+from tests.support.ports import free_port
 
 pytestmark = pytest.mark.slow
 

@@ -21,10 +21,10 @@ import pytest
 from cryptography.x509.oid import NameOID
 
 from coterie import Group, Partition, Security, Tls
-from tests.interop.kafka_broker import free_port
-from tests.live.daemon import HOST, Daemon, coterie, environment, eventually
+from tests.live.daemon import HOST, Daemon, coterie, environment, eventually, room_for_workers
 from tests.support.certificates import Authority, Files, name
 from tests.support.kafka_python import poll_on
+from tests.support.ports import free_ports
 
 pytestmark = pytest.mark.slow
 
@@ -57,7 +57,6 @@ def secured(
     authority = Authority(folder)
     client = authority.issue_to(name((NameOID.COMMON_NAME, "ann")))
     server = authority.issue()
-    port = free_port()
     settings = {
         "group.initial.rebalance.delay.ms": 0,
         "listener.security.protocol.map": "SECURE:SSL",
@@ -67,6 +66,7 @@ def secured(
         "worker.port.offset": 11,
         "workers": request.param,
     }
+    port = free_ports(1 + room_for_workers(settings))
     arguments = ("--listen", f"SECURE://{HOST}:{port}")
     with Daemon(folder, settings=settings, topics={TOPIC: 1}, arguments=arguments) as daemon:
         yield Secured(daemon, port, authority, server, client)

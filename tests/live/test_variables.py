@@ -10,9 +10,9 @@ import pytest
 
 from coterie_cli.options import Variable
 from coterie_protocol import messages as m
-from tests.interop.kafka_broker import free_port
 from tests.live.daemon import HOST, Daemon, eventually
 from tests.live.wire import Wire, run
+from tests.support.ports import free_port
 
 pytestmark = pytest.mark.slow
 

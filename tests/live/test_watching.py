@@ -12,9 +12,9 @@ from typing import IO
 
 import pytest
 
-from tests.interop.kafka_broker import free_port
 from tests.live.commands import CommandRunner
 from tests.live.daemon import HOST, Daemon, coterie, environment, eventually
+from tests.support.ports import free_port
 
 pytestmark = pytest.mark.slow
 

@@ -18,9 +18,9 @@ from coterie_protocol.member_data import MemberData, join_member_data
 from coterie_protocol.partitioner import partition_of_key
 from coterie_server.backfill import Backfill
 from coterie_server.http import TokenOptions, Tokens, create_app, owners
-from tests.interop.kafka_broker import free_port
 from tests.server.http.pages import Node, view_of
 from tests.support.certificates import Authority
+from tests.support.ports import free_port
 from tests.support.watched_world import WatchedWorld
 
 pytestmark = pytest.mark.asyncio

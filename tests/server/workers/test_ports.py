@@ -18,7 +18,7 @@ from coterie_server.net import Listener
 from coterie_server.net.sockets import can_share_ports, reserved
 from coterie_server.server import ServerError, ServerOptions
 from coterie_server.workers.ports import PortHolder, options_of_workers
-from tests.live.workers import free_ports
+from tests.support.ports import free_ports
 
 HOST = "127.0.0.1"
 needs_shared_ports = pytest.mark.skipif(

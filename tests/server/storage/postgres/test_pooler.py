@@ -15,10 +15,10 @@ import pytest
 
 from coterie_server.storage.abc import FencedError
 from coterie_server.storage.postgres import PostgresStore
+from tests.support.ports import free_port
 from tests.support.postgres_server import (
     PostgresServer,
     as_user,
-    free_port,
     give_to_user,
     server_folder,
 )
