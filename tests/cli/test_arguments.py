@@ -168,4 +168,4 @@ def test_command_that_follows_ends_with_its_reader(journal: Path) -> None:
         assert followed.stdout is not None
         followed.stdout.readline()
         followed.stdout.close()  # as head -1 does; nothing more is ever written
-        assert followed.wait(20) == 0
+        assert followed.wait(60) == 0

@@ -49,7 +49,7 @@ def running(*arguments: object) -> Iterator[tuple[subprocess.Popen[str], list[st
 
 
 def asked(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=20) as answer:  # noqa: S310  # our own
+    with urllib.request.urlopen(url, timeout=60) as answer:  # noqa: S310  # our own
         text: str = answer.read().decode()
     return text
 
@@ -63,7 +63,7 @@ def test_it_answers_until_it_is_interrupted(tmp_path: Path, number: signal.Signa
         assert "<title>Coterie</title>" in asked(url)
         assert json.loads(asked(f"{url}v1/console"))["mode"] == "journal"
         process.send_signal(number)
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=60)
     assert process.returncode == 0
     assert errors == ""
 
@@ -93,7 +93,7 @@ def test_lines_that_cant_be_read_are_named(tmp_path: Path) -> None:
         file.write("<html>\n" * 7 + '{"v":1')
     with running(tmp_path) as (process, _, _):
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=60)
     first, *_, last = errors.splitlines()
     assert first.startswith(f"not read: {path}, line ")
     assert last == "not read: 3 more lines"

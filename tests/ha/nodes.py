@@ -28,7 +28,7 @@ LEASE_MS: Final = 1_500
 #: With the catalogue of topics an even number, and few, as they move one after the other.
 SHARDS: Final = 3
 #: How long processes may take for anything; it only bounds a failure.
-PATIENCE_S: Final = 20.0
+PATIENCE_S: Final = 60.0
 _ROOT: Final = Path(__file__).parents[2]
 _SETTINGS: Final[Mapping[str, Any]] = {
     "shard_lease_ms": LEASE_MS,

@@ -30,8 +30,8 @@ __all__ = [
 
 HOST: Final = "127.0.0.1"
 _START_TIMEOUT_S: Final = 60.0
-_STOP_TIMEOUT_S: Final = 20.0
-_HTTP_TIMEOUT_S: Final = 20.0
+_STOP_TIMEOUT_S: Final = 60.0
+_HTTP_TIMEOUT_S: Final = 60.0
 _POLL_S: Final = 0.02
 
 #: "coterie 0.1.0 is ready on 127.0.0.1:9092, HTTP on http://127.0.0.1:9080 (./data: 0 groups, ..."

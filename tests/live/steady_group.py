@@ -20,7 +20,7 @@ _SESSION_MS: Final = 10_000
 _HEARTBEAT_S: Final = 1.0
 #: What counts as slow: a client with usual settings would not have noticed even this.
 _SLOW_S: Final = 1.0
-_JOIN_S: Final = 30.0
+_JOIN_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,7 +140,7 @@ class Guarded:
         context = ssl.create_default_context(cafile=self.ca_file)
         port = int(self.address.rpartition(":")[2])
         with (
-            socket.create_connection((HOST, port), timeout=3) as raw,
+            socket.create_connection((HOST, port), timeout=60) as raw,
             context.wrap_socket(raw, server_hostname=HOST) as sent,
             contextlib.suppress(OSError),
         ):

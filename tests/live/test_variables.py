@@ -90,7 +90,7 @@ async def _told(port: int) -> tuple[str, int]:
     """Where clients are told to find it."""
     wire = await Wire.open(port)
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             answer: m.MetadataResponse = await wire.ask(m.MetadataRequest(topics=()), 5)
     finally:
         wire.close()
@@ -105,7 +105,7 @@ async def _told_of_http(port: int) -> str:
         client_software_name="coterie", client_software_version="1", wants_http=True
     )
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             answer: m.ApiVersionsResponse = await wire.ask(asked, 3)
     finally:
         wire.close()

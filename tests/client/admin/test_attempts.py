@@ -66,7 +66,7 @@ from tests.client.wire.doubles import HANG_UP, SILENCE, FakeServer, metadata_of,
 
 pytestmark = pytest.mark.asyncio
 
-PROMPT = Timing(timeout_ms=5_000, retry=RetryOptions(base_ms=1, max_ms=1))
+PROMPT = Timing(timeout_ms=60_000, retry=RetryOptions(base_ms=1, max_ms=1))
 #: Time for many attempts on a quick machine, and for two on a very slow one.
 SHORT = Timing(timeout_ms=600, retry=RetryOptions(base_ms=20, max_ms=20))
 

@@ -64,7 +64,7 @@ def url(server: TestServer) -> str:
 
 
 async def until(true: Callable[[], object]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not true():  # noqa: ASYNC110  # of what has no event
             await asyncio.sleep(0.005)
 
@@ -284,7 +284,7 @@ async def test_tls_is_spoken(world: WatchedWorld, node: Node, tmp_path: Path) ->
     async with Directory(https, "g", tls=Tls(context=authority.client_context())) as directory:
         assert (await directory.owner(partition=0)).is_owned
     async with Directory(https, "g") as directory:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while "certificate verify failed" not in await why_unknown(directory):
                 pass
     await server.app.shutdown()

@@ -26,7 +26,7 @@ from tests.support.postgres_server import (
 pytestmark = pytest.mark.asyncio
 
 TTL_MS = 60_000
-START_S = 20
+START_S = 60
 
 _CONFIGURATION = """
 [databases]
