@@ -20,14 +20,13 @@ from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient
 
 from coterie_client import Admin
-from coterie_protocol import messages as m
 from coterie_protocol.journal import Line, RebalanceStarted
 from coterie_server.journal import read_journal
 from tests.live.commands import CommandRunner
 from tests.live.daemon import HOST, Daemon, coterie, environment, eventually
 from tests.live.member import CONFLUENT_COOPERATIVE, KAFKA_PYTHON_COOPERATIVE
 from tests.live.portable_group import PortableGroup
-from tests.live.wire import Wire, run
+from tests.live.wire import brokers, run
 from tests.live.workers import WorkersDaemon, group_in, is_alive
 from tests.support.postgres_server import PostgresServer
 
@@ -52,7 +51,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkersDaemon]:
 def know_each_other(daemon: WorkersDaemon) -> bool:
     """Whether each worker names all: one that began first hears of the others when it looks."""
     ports = {number: daemon.port + number for number in range(1, daemon.workers + 1)}
-    return all(brokers(daemon, port) == ports for port in ports.values())
+    return all(brokers(port) == ports for port in ports.values())
 
 
 def commit(daemon: Daemon, group: str, offset: int) -> None:
@@ -76,18 +75,6 @@ def committed(daemon: Daemon, group: str) -> int | None:
     return run(work())
 
 
-def brokers(daemon: Daemon, port: int | None = None) -> dict[int, int]:
-    """The ports of the nodes that Metadata names, by their ids."""
-
-    async def ask() -> Any:
-        wire = await Wire.open(port or daemon.port)
-        answer = await wire.ask(m.MetadataRequest(topics=()), 9)
-        wire.close()
-        return answer
-
-    return {broker.node_id: broker.port for broker in run(ask()).brokers}
-
-
 def rebalances(daemon: Daemon, group: str) -> int:
     """How many rebalances of a group the journal knows."""
     lines = read_journal(daemon.data_dir / "journal")
@@ -99,7 +86,7 @@ def rebalances(daemon: Daemon, group: str) -> int:
 
 
 def test_each_worker_is_a_node_with_a_port_of_its_own(daemon: WorkersDaemon) -> None:
-    assert brokers(daemon) == {1: daemon.port + 1, 2: daemon.port + 2}
+    assert brokers(daemon.port) == {1: daemon.port + 1, 2: daemon.port + 2}
     assert f"2 workers on {HOST}:{daemon.port + 1}, {HOST}:{daemon.port + 2}" in daemon.log()
 
 
@@ -114,7 +101,7 @@ def test_shards_are_shared_by_files(daemon: WorkersDaemon) -> None:
 def test_shared_port_gives_connections_to_all_workers(daemon: WorkersDaemon) -> None:
     before = [daemon.figure("coterie_connections_accepted_total", f'node="{n}"') for n in (1, 2)]
     for _ in range(60):
-        brokers(daemon)
+        brokers(daemon.port)
     after = [daemon.figure("coterie_connections_accepted_total", f'node="{n}"') for n in (1, 2)]
     gained = [now - then for then, now in zip(before, after, strict=True)]
     assert sum(gained) >= 60  # none was lost to a socket that is only there to keep the port
@@ -311,7 +298,7 @@ def test_worker_that_is_asked_to_end_is_started_again(tmp_path: Path) -> None:
         before = daemon.pids()[1]
         os.kill(before, signal.SIGTERM)
         eventually(lambda: daemon.pids().get(1, before) != before, "it runs again")
-        eventually(lambda: set(brokers(daemon)) == {1, 2}, "both serve")
+        eventually(lambda: set(brokers(daemon.port)) == {1, 2}, "both serve")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
