@@ -46,7 +46,7 @@ class SteadyGroup:
         self._group = group
         self._formed = threading.Event()
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=lambda: run(self._run()))
+        self._thread = threading.Thread(target=lambda: run(self._run()), daemon=True)
         self._generations: dict[str, int] = {}
         self._beats = 0
         self._slow = 0
