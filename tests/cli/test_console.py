@@ -17,6 +17,7 @@ from typer.testing import CliRunner, Result
 from coterie_cli.main import app
 from tests.live.daemon import coterie, environment
 from tests.pipeline.kafka_logs.broker_logs import OldLog, first_generation, member
+from tests.support.processes import killed_on_error
 from tests.support.told_journal import tell_an_hour
 
 HTTP = ("--http", "127.0.0.1:0")
@@ -29,13 +30,14 @@ def console(*arguments: object) -> Result:
 @contextmanager
 def running(*arguments: object) -> Iterator[tuple[subprocess.Popen[str], list[str], str]]:
     """The command, what it said until it was ready, and where it answers."""
-    with subprocess.Popen(
+    started = subprocess.Popen(
         [coterie(), "console", *map(str, arguments), *HTTP],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         env=environment(PYTHONUNBUFFERED="1"),
-    ) as process:
+    )
+    with killed_on_error(started) as process:
         assert process.stdout is not None
         said: list[str] = []
         for line in process.stdout:

@@ -22,6 +22,7 @@ from tests.support.postgres_server import (
     give_to_user,
     server_folder,
 )
+from tests.support.processes import killed_on_error
 
 pytestmark = pytest.mark.asyncio
 
@@ -66,7 +67,9 @@ def pooler(request: pytest.FixtureRequest, postgres: PostgresServer) -> Iterator
             )
         )
         give_to_user(folder)
-        with subprocess.Popen([found, configuration], cwd=folder, **as_user()) as process:
+        with killed_on_error(
+            subprocess.Popen([found, configuration], cwd=folder, **as_user())
+        ) as process:
             await_port(port)
             yield port
             process.terminate()
