@@ -2,19 +2,21 @@
 
 login.py CLIENT BOOTSTRAP MECHANISM USER SECRET [SECONDS]
 
-With SECONDS it asks again and again for so long, with one client.
+With SECONDS it asks again and again for so long, with one client.  The variable PATIENCE_S bounds
+how long it waits to be let in.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 #: It only bounds a failure, and machines may have much else to do.
-_TIMEOUT_S: Final = 60.0
+_TIMEOUT_S: Final = float(os.environ.get("PATIENCE_S", "60"))
 _LOOK_S: Final = 1.0
 
 

@@ -93,7 +93,14 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
 
 
 def log_in(
-    client: str, address: str, mechanism: str, user: str, secret: str, seconds: float = 0
+    client: str,
+    address: str,
+    mechanism: str,
+    user: str,
+    secret: str,
+    seconds: float = 0,
+    *,
+    patience_s: float = 60,
 ) -> str:
     """What `login.py` says."""
     done = subprocess.run(
@@ -101,7 +108,7 @@ def log_in(
             *(sys.executable, "-W", "ignore", str(LOGIN)),
             *(client, address, mechanism, user, secret, str(seconds)),
         ],
-        env=environment(),
+        env=environment(PATIENCE_S=str(patience_s)),
         capture_output=True,
         text=True,
         timeout=90,
@@ -110,14 +117,22 @@ def log_in(
     return done.stdout.strip()
 
 
+def refusal(client: str, address: str, mechanism: str, user: str, secret: str) -> str:
+    """What it says of credentials that are refused."""
+    # This client tries them until its time is up; the others may take longer to be told why.
+    patience_s = 4 if client == "kafka_python" else 60
+    said = log_in(client, address, mechanism, user, secret, patience_s=patience_s)
+    assert said.startswith("out: ")
+    return said
+
+
 @pytest.mark.parametrize("mechanism", ["PLAIN", *SCRAM])
 @pytest.mark.parametrize("client", CLIENTS)
 def test_client_is_let_in_with_its_password_and_not_with_another(
     client: str, mechanism: str, guarded: Guarded
 ) -> None:
     assert log_in(client, guarded.address, mechanism, "ann", PASSWORD) == "in, 1 times"
-    refused = log_in(client, guarded.address, mechanism, "ann", OTHER_PASSWORD)
-    assert refused.startswith("out: ")
+    refused = refusal(client, guarded.address, mechanism, "ann", OTHER_PASSWORD)
     if client in ("confluent", "coterie"):
         assert "Authentication failed" in refused  # the others only say it in their logs
 
@@ -129,7 +144,7 @@ def test_client_is_let_in_with_a_token_and_not_with_a_forged_one(
     assert log_in(client, guarded.address, "OAUTHBEARER", "", guarded.token()) == "in, 1 times"
     forger = rsa.generate_private_key(65537, 2048)
     forged = Guarded(guarded.daemon, guarded.address, forger, "").token()
-    assert log_in(client, guarded.address, "OAUTHBEARER", "", forged).startswith("out: ")
+    refusal(client, guarded.address, "OAUTHBEARER", "", forged)
 
 
 @pytest.mark.parametrize(
