@@ -142,7 +142,7 @@ async def test_silent_node_is_given_up(world: WatchedWorld, node: Node) -> None:
     port = deaf.sockets[0].getsockname()[1]
     async with deaf, serving(node) as server:
         http = f"127.0.0.1:{port}, {url(server)}"
-        async with Directory(http, "g", silence_timeout=0.05) as directory:
+        async with Directory(http, "g", silence_timeout=0.5) as directory:
             assert (await directory.owner(partition=0)).is_owned
         for each in accepted:
             each.close()

@@ -172,7 +172,7 @@ async def test_tls_to_a_plain_listener_fails_with_a_hint(cafile: Path) -> None:
             await Connection.open(
                 server.address,
                 security=Security(tls=Tls(cafile=cafile)),
-                limits=ConnectionLimits(connect_timeout_ms=500),
+                limits=ConnectionLimits(connect_timeout_ms=60_000),
             )
 
 
@@ -180,7 +180,9 @@ async def test_tls_to_a_plain_listener_fails_with_a_hint(cafile: Path) -> None:
 async def test_plain_to_a_tls_listener_fails_with_a_hint(authority: trustme.CA) -> None:
     async with FakeServer(tls=server_context(authority, "127.0.0.1")) as server:
         with pytest.raises(ConnectionFailedError, match=r"expects TLS|speaks TLS"):
-            await Connection.open(server.address, limits=ConnectionLimits(connect_timeout_ms=500))
+            await Connection.open(
+                server.address, limits=ConnectionLimits(connect_timeout_ms=60_000)
+            )
 
 
 @pytest.mark.asyncio

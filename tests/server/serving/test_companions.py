@@ -71,7 +71,7 @@ def owned(node: Node) -> set[int]:
 
 async def until(true: Callable[[], bool]) -> None:
     """Wait for what takes a lease at most."""
-    for _ in range(500):
+    for _ in range(3_000):
         if true():
             return
         await asyncio.sleep(0.02)

@@ -23,7 +23,7 @@ async def test_name_of_a_process_that_died_is_awaited(another: Another) -> None:
     async with another() as store:
         began = time.monotonic()
         await store.reserve("ann", TTL_MS)
-        assert 0.3 < time.monotonic() - began < 5
+        assert 0.3 < time.monotonic() - began < 30
     await dead.close()
 
 
