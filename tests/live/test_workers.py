@@ -277,7 +277,10 @@ def test_others_take_the_groups_of_a_worker_that_hangs_until_it_is_started_again
 ) -> None:
     with WorkersDaemon(tmp_path, settings=SETTINGS, topics={"t": 1}) as daemon:
         commit(daemon, SECOND, 7)
-        other = Asked(int(daemon.nodes()[0]["http"].rpartition(":")[2]))
+        # Each names itself first, and a worker that has just begun knows of no other.
+        eventually(lambda: know_each_other(daemon), "the workers know each other")
+        (of_other,) = [each["http"] for each in daemon.nodes() if each["node"] == 1]
+        other = Asked(int(of_other.rpartition(":")[2]))
         hangs = daemon.pids()[2]
         os.kill(hangs, signal.SIGSTOP)
         eventually(lambda: other.status(f"/v1/groups/{SECOND}") == 200, "it is taken over")
