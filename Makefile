@@ -89,10 +89,10 @@ interop: $(DEV) ## Run the tests that need Java and a real Kafka
 	$(BIN)/python -m pytest -ra -m interop tests/interop $(ARGS)
 
 pipeline: $(DEV) ## Run the tests of the pipeline that take Spark minutes: a cluster, kill -9, its benchmarks
-	$(BIN)/python -m pytest -ra -m spark_slow -o faulthandler_timeout=600 tests/pipeline tests/bench $(ARGS)
+	$(BIN)/python -m pytest -ra -m spark_slow tests/pipeline tests/bench $(ARGS)
 
 object-store: $(DEV) $(OBJECT_STORE)/.made ## Run the test of the pipeline with an object store on a cluster (needs Maven, which gets 700 MB)
-	$(BIN)/python -m pytest -ra -m spark_slow -o faulthandler_timeout=600 tests/pipeline/test_object_store.py $(ARGS)
+	$(BIN)/python -m pytest -ra -m spark_slow tests/pipeline/test_object_store.py $(ARGS)
 
 kill9: $(DEV) ## Kill the daemon KILL9_ROUNDS times under load and see that nothing is lost
 	KILL9_ROUNDS=$(KILL9_ROUNDS) $(BIN)/python -m pytest -ra -m slow tests/live/test_kill9.py $(ARGS)

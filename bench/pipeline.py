@@ -19,13 +19,13 @@ from bench.support.measure import Effort, Figure
 from bench.support.report import Cell, Column, Report, Row
 from bench.support.synthetic_journals import make_journals
 from coterie_pipeline.batch import run as run_batch
-from coterie_pipeline.java import NoJavaError
-from coterie_pipeline.session import spark_session
+from coterie_pipeline.java import NoJavaError, java_home
+from coterie_pipeline.session import BRIEF_BYTES, class_archive, holds_at_most, spark_session
 from coterie_pipeline.warehouse import MAKING
 
 __all__ = ["run"]
 
-_EVENTS: Final = (100_000, 1_000_000, 10_000_000)
+_EVENTS: Final = (1_000, 100_000, 1_000_000, 10_000_000)
 _QUICK_EVENTS: Final = (2_000,)
 _SQL: Final = Path(__file__).parent / "support" / "duckdb_tables.sql"
 _MEMORY: Final = "4g"
@@ -50,6 +50,7 @@ def run(effort: Effort) -> Report:
     """Measure one size after the other, each engine in its own process."""
     sizes = _QUICK_EVENTS if effort.quick else _EVENTS
     try:
+        is_prepared = class_archive(java_home()).exists()
         rows = tuple(_row(events) for events in sizes)
     except NoJavaError as error:
         return Report("Pipeline", _COLUMNS, (), (f"Left out: {error}",))
@@ -57,6 +58,7 @@ def run(effort: Effort) -> Report:
         "Synthetic journals of 3 nodes, 120 groups of 6 members with 24 partitions; 97 % commits.",
         f"Spark: all nine tables, on {os.cpu_count()} processors of this machine, {_MEMORY}.",
         "DuckDB: four of them, in plain SQL that ignores odd cases, on as many processors.",
+        f"`coterie pipeline prepare` was {'' if is_prepared else 'not '}given before.",
         "The ratio does not count Spark's start. One run each.",
     )
     return Report("Pipeline", _COLUMNS, rows, notes)
@@ -97,7 +99,9 @@ def _apart(measure: Callable[[Path], Taken], folder: Path) -> Taken:
 
 def _spark(folder: Path) -> Taken:
     moments = [time.perf_counter()]
-    spark = spark_session(memory=_MEMORY)
+    # As the command does it.
+    is_brief = holds_at_most([str(folder / "journal")], BRIEF_BYTES)
+    spark = spark_session(memory=_MEMORY, is_brief=is_brief)
     spark.range(1).count()
     moments.append(time.perf_counter())
     stages: dict[str, float] = {}

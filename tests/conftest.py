@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import structlog
 
+from tests.support.left_open import LeftOpen
 from tests.support.long_first import rank
 from tests.support.postgres_server import PostgresServer, missing, running_server
 from tests.support.profiles import PROFILE, load_profile
@@ -21,7 +22,7 @@ load_profile()
 SIM_SEED = "SIMULATOR_SEED"
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Draw the seed, unless it is given, and let Ctrl-C reach the programs that tests start.
 
     A job that a shell runs in the background has SIGINT ignored, and so has what it starts.
@@ -29,6 +30,7 @@ def pytest_configure() -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.setdefault(SIM_SEED, str(random.SystemRandom().randrange(10**7, 10**10)))
+    config.pluginmanager.register(LeftOpen())
 
 
 def pytest_report_header() -> list[str]:

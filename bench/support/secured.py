@@ -24,8 +24,8 @@ from cryptography.x509.oid import NameOID
 from bench.support.load import connect
 from bench.support.logins import MECHANISMS, PASSWORD, USER, logged_in
 from bench.support.servers import CoterieServer, KafkaServer
-from tests.interop.kafka_broker import free_port
 from tests.support.certificates import Authority, Files, name
+from tests.support.ports import free_port
 
 __all__ = [
     "ACLS",

@@ -29,6 +29,8 @@ __all__ = ["AnyNode", "Lines", "Silence", "picture", "watch"]
 
 #: A look that takes longer counts as failed, so that the screen soon says so.
 _LOOK_S: Final = 3.0
+#: How often to find out which nodes there are, while one of them answers.
+_FIND_EVERY_S: Final = 30.0
 #: How many rebalances are explained below the members.
 _EXPLAINED: Final = 3
 _STYLES: Final = {"Stable": "green", "Empty": "dim"}
@@ -78,30 +80,40 @@ class AnyNode:
         self,
         group: str,
         address: str,
-        find_nodes: Callable[[], Sequence[str]],
+        find_nodes: Callable[[float], Sequence[str]],
         timeout_s: float,
         access_to: Callable[[str], Access] = lambda _: Access(),
+        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._path = path_of_group(group)
         self._address = address
         self._find_nodes = find_nodes
+        self._now_s = now_s
         #: Known from when all was well: the nodes that are left may not be those given.
-        self._nodes = find_nodes()
+        self._nodes: Sequence[str] = ()
         self._timeout_s = min(timeout_s, _LOOK_S)
         self._access_to = access_to
+        self._find()
 
     def look(self) -> Record:
         """Return what a node tells; raise what came of asking the first if none does."""
         try:
-            return self._ask(self._address)
+            found = self._ask(self._address)
         except (NoAnswerError, RefusedError) as error:
             if isinstance(error, RefusedError) and error.name == "group_not_found":
                 raise  # others know no more
-            found = self._ask_others()
-            if found is None:
-                self._nodes = self._find_nodes() or self._nodes
+            told = self._ask_others()
+            if told is None:
+                self._find()
                 raise
-            return found
+            return told
+        if self._now_s() - self._found_s >= _FIND_EVERY_S:
+            self._find()
+        return found
+
+    def _find(self) -> None:
+        self._nodes = self._find_nodes(self._timeout_s) or self._nodes
+        self._found_s = self._now_s()
 
     def _ask_others(self) -> Record | None:
         former = self._address

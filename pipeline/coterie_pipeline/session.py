@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import sys
+import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
@@ -13,14 +15,17 @@ from coterie_pipeline.java import java_home
 from coterie_protocol.extras import needs_extra
 
 with needs_extra("pipeline", "coterie_pipeline"):
+    import pyspark
     from pyspark.sql import SparkSession
 
 from coterie_pipeline.layout import BY_DAY, is_by_day
 
 __all__ = [
     "BRIEF_BYTES",
+    "JAVA_OPTIONS",
     "LITTLE_BYTES",
     "LOCAL",
+    "class_archive",
     "holds_at_most",
     "is_local",
     "is_quick",
@@ -70,7 +75,7 @@ BRIEF_BYTES: Final = 256 * 1024 * 1024
 
 #: Spark logs much at its start that is of no use to a person who asked for a table.
 _LOGGING: Final = Path(__file__).with_name("log4j2.properties")
-_JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
+JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 
 #: Within one process there is no need for a web interface and a network.
 _LOCAL_SETTINGS: Final[Mapping[str, str]] = {
@@ -96,7 +101,8 @@ def spark_session(
     Raises `NoJavaError` if no Java can be found.  Executors use the same Python as this process
     unless PYSPARK_PYTHON says otherwise.
     """
-    os.environ["JAVA_HOME"] = str(java_home(cache))
+    home = java_home(cache)
+    os.environ["JAVA_HOME"] = str(home)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     chosen = dict(_SETTINGS)
     if master.startswith(_LOCAL_PREFIX):
@@ -106,11 +112,28 @@ def spark_session(
     builder = SparkSession.builder.master(master)
     chosen |= settings or {}
     logging = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"
-    brief = _BRIEF_JAVA if is_brief and master.startswith(_LOCAL_PREFIX) else ""
-    chosen[_JAVA_OPTIONS] = f"{logging} {brief} {chosen.get(_JAVA_OPTIONS, '')}".strip()
+    wanted = chosen.get(JAVA_OPTIONS, "")
+    own = _own_java(home, wanted, is_brief=is_brief) if master.startswith(_LOCAL_PREFIX) else ""
+    chosen[JAVA_OPTIONS] = " ".join(filter(None, (logging, own, wanted)))
     for key, value in chosen.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def class_archive(home: Path) -> Path:
+    """Where the classes are that Spark needs, for a Java as `java_home` found it."""
+    spark = zlib.crc32(str(Path(pyspark.__file__).parent).encode())
+    return home.with_name(f"{home.name}-spark-{pyspark.__version__}-{spark:08x}.jsa")
+
+
+def _own_java(home: Path, wanted: str, *, is_brief: bool) -> str:
+    """The options of Java within this process, beside those that are wanted."""
+    options = [_BRIEF_JAVA] if is_brief else []
+    archive = class_archive(home)
+    if archive.exists() and "Archive" not in wanted:
+        # If it does not suit, Java goes on without it, and is not to say so at each start.
+        options += [f"-XX:SharedArchiveFile={shlex.quote(str(archive))}", "-Xlog:cds=off"]
+    return " ".join(options)
 
 
 def holds_at_most(paths: Iterable[str], most: int) -> bool:

@@ -321,6 +321,16 @@ def test_leader_gives_a_reason_if_and_only_if_partitions_would_move(group: Group
     assert (reason is not None) == would_move
 
 
+def test_without_any_load_uneven_numbers_are_a_reason() -> None:
+    members = {}
+    for name, numbers in {"m0": [0], "m1": [1, 2, 3]}.items():
+        owned = {("t", number) for number in numbers}
+        told = LoadReport(dict.fromkeys(owned, Load(None, OLD_MS)), {})
+        members[name] = replace(member(name, ["t"]), owned=group_by_topic(owned), loads=told)
+    reason = CooperativeStickyAssignor(Weights()).reason_to_rebalance(Cluster({"t": 4}), members)
+    assert reason == "no load is known, 1 partition to move for even numbers"
+
+
 def test_many_partitions_of_equal_load_are_about_as_even_as_by_number() -> None:
     topics = {f"t{n}": 50 for n in range(8)}
     infos = {f"m{n}": member(f"m{n}", topics) for n in range(7)}

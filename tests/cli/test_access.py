@@ -278,9 +278,9 @@ def test_node_is_shown_the_token(node: tuple[str, Path], monkeypatch: pytest.Mon
     with pytest.raises(
         RefusedError, match=f"^{'' if 'https' in address else 'http://'}{address} wants a"
     ):
-        ask(address, path, timeout_s=5, access=http_access(target, address))
+        ask(address, path, timeout_s=60, access=http_access(target, address))
     monkeypatch.setenv("COTERIE_HTTP_TOKEN", SECRET)
-    assert ask(address, path, timeout_s=5, access=http_access(target, address))["group"] == "g"
+    assert ask(address, path, timeout_s=60, access=http_access(target, address))["group"] == "g"
 
 
 def test_token_that_was_withheld_is_explained(node: tuple[str, Path]) -> None:
@@ -288,14 +288,14 @@ def test_token_that_was_withheld_is_explained(node: tuple[str, Path]) -> None:
     access = http_access(Target(ca_file=authorities), address)
     withheld = Access(is_withheld=True, tls=access.tls)
     with pytest.raises(RefusedError, match="name the address with --http"):
-        ask(address, "/v1/groups/g", timeout_s=5, access=withheld)
+        ask(address, "/v1/groups/g", timeout_s=60, access=withheld)
 
 
 @pytest.mark.parametrize("node", ["https"], indirect=True)
 def test_certificate_of_a_stranger_is_refused(node: tuple[str, Path]) -> None:
     address, _ = node
     with pytest.raises(NoAnswerError, match="its certificate is not accepted"):
-        ask(address, "/v1/groups/g", timeout_s=5, access=http_access(Target(), address))
+        ask(address, "/v1/groups/g", timeout_s=60, access=http_access(Target(), address))
 
 
 def test_option_takes_an_address_with_tls(monkeypatch: pytest.MonkeyPatch) -> None:

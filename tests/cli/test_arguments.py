@@ -15,6 +15,7 @@ from coterie_cli.main import app
 from coterie_cli.refusals import sentence_of
 from coterie_protocol.errors import IllegalSaslStateError, PolicyViolationError
 from coterie_protocol.journal import GroupDeleted, Line, write_line
+from tests.support.processes import killed_on_error
 
 #: A server that is asked would end the command with 3.
 NOWHERE: Final = ("--bootstrap", "127.0.0.1:1")
@@ -164,8 +165,8 @@ def test_lines_that_are_none_are_counted(journal: Path) -> None:
 @pytest.mark.slow
 def test_command_that_follows_ends_with_its_reader(journal: Path) -> None:
     words = [sys.executable, "-m", "coterie_cli", "journal", "tail", "-f", str(journal)]
-    with subprocess.Popen(words, stdout=subprocess.PIPE) as followed:
+    with killed_on_error(subprocess.Popen(words, stdout=subprocess.PIPE)) as followed:
         assert followed.stdout is not None
         followed.stdout.readline()
         followed.stdout.close()  # as head -1 does; nothing more is ever written
-        assert followed.wait(20) == 0
+        assert followed.wait(60) == 0

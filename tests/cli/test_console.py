@@ -17,6 +17,7 @@ from typer.testing import CliRunner, Result
 from coterie_cli.main import app
 from tests.live.daemon import coterie, environment
 from tests.pipeline.kafka_logs.broker_logs import OldLog, first_generation, member
+from tests.support.processes import killed_on_error
 from tests.support.told_journal import tell_an_hour
 
 HTTP = ("--http", "127.0.0.1:0")
@@ -29,13 +30,14 @@ def console(*arguments: object) -> Result:
 @contextmanager
 def running(*arguments: object) -> Iterator[tuple[subprocess.Popen[str], list[str], str]]:
     """The command, what it said until it was ready, and where it answers."""
-    with subprocess.Popen(
+    started = subprocess.Popen(
         [coterie(), "console", *map(str, arguments), *HTTP],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         env=environment(PYTHONUNBUFFERED="1"),
-    ) as process:
+    )
+    with killed_on_error(started) as process:
         assert process.stdout is not None
         said: list[str] = []
         for line in process.stdout:
@@ -49,7 +51,7 @@ def running(*arguments: object) -> Iterator[tuple[subprocess.Popen[str], list[st
 
 
 def asked(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=20) as answer:  # noqa: S310  # our own
+    with urllib.request.urlopen(url, timeout=60) as answer:  # noqa: S310  # our own
         text: str = answer.read().decode()
     return text
 
@@ -63,7 +65,7 @@ def test_it_answers_until_it_is_interrupted(tmp_path: Path, number: signal.Signa
         assert "<title>Coterie</title>" in asked(url)
         assert json.loads(asked(f"{url}v1/console"))["mode"] == "journal"
         process.send_signal(number)
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=60)
     assert process.returncode == 0
     assert errors == ""
 
@@ -93,7 +95,7 @@ def test_lines_that_cant_be_read_are_named(tmp_path: Path) -> None:
         file.write("<html>\n" * 7 + '{"v":1')
     with running(tmp_path) as (process, _, _):
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=60)
     first, *_, last = errors.splitlines()
     assert first.startswith(f"not read: {path}, line ")
     assert last == "not read: 3 more lines"

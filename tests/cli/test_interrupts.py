@@ -6,13 +6,14 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from typing import Final
 
 import pytest
 
 from coterie_cli.interrupts import end_at_interrupts, raising_interrupts
+from tests.live.daemon import eventually
+from tests.support.processes import cpu_seconds_below, killed_on_error
 
 #: Runs a command, and presses Ctrl-C when a module is imported.
 INTERRUPTED: Final = """
@@ -60,10 +61,13 @@ def test_interrupted_simulations_do_not_complain() -> None:
         text=True,
         start_new_session=True,
     )
-    with simulating:
+    with killed_on_error(simulating):
         assert simulating.stderr is not None
         assert simulating.stderr.readline().startswith("First seed: ")
-        time.sleep(2)  # until its processes are in the middle of a run
+        eventually(
+            lambda: sum(seconds > 2 for seconds in cpu_seconds_below(simulating.pid)) == 2,
+            "its processes are in the middle of a run",
+        )
         os.killpg(simulating.pid, signal.SIGINT)
         assert simulating.stderr.read().strip() in ("", "Aborted.")
     assert simulating.returncode == 130

@@ -82,12 +82,12 @@ def test_another_server_is_not_taken_for_a_node(foreign: bytes, *, lists: bool) 
 
 def test_node_is_heard() -> None:
     with listener(answer(GROUP)) as address:
-        assert ask(address, "/v1/groups/g", timeout_s=5)["group"] == "g"
+        assert ask(address, "/v1/groups/g", timeout_s=60)["group"] == "g"
     with listener(answer(ROW, kind="application/x-ndjson")) as address:
-        assert [row["group"] for row in list_groups(address, 5)] == ["g"]
+        assert [row["group"] for row in list_groups(address, 60)] == ["g"]
     refusal = answer(b'{"error":"not_ready","message":"It stops."}', "503 Service Unavailable")
     with listener(refusal) as address, pytest.raises(RefusedError, match="It stops") as caught:
-        ask(address, "/v1/groups/g", timeout_s=5)
+        ask(address, "/v1/groups/g", timeout_s=60)
     assert caught.value.name == "not_ready"
 
 

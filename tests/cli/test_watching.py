@@ -81,6 +81,7 @@ class Nodes:
         self.answers: dict[str, Exception | None] = dict.fromkeys(addresses)
         self.known = list(addresses)
         self.asked: list[str] = []
+        self.now_s = 0.0
         monkeypatch.setattr(watching, "ask", self._ask)
 
     def _ask(self, address: str, path: str, *, timeout_s: float, access: Access) -> dict[str, Any]:
@@ -97,9 +98,10 @@ class Nodes:
         return AnyNode(
             "billing",
             self.known[0],
-            lambda: self.known,
+            lambda _: self.known,
             10.0,
             lambda address: Access(f"token for {address}"),
+            lambda: self.now_s,
         )
 
 
@@ -136,6 +138,18 @@ def test_look_that_no_node_answers_tells_what_the_last_one_was_like(
     with pytest.raises(NoAnswerError):
         looker.look()
     assert looker.look() == {"from": "new"}
+
+
+def test_node_that_came_later_is_known_when_those_from_before_die(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    nodes = Nodes(monkeypatch, "one")
+    looker = nodes.looker()
+    nodes.answers["two"], nodes.known = None, ["one", "two"]
+    nodes.now_s = 60.0
+    assert looker.look() == {"from": "one"}
+    nodes.answers["one"], nodes.known = DEAD, []
+    assert looker.look() == {"from": "two"}
 
 
 def test_nodes_known_from_before_are_kept_when_none_can_be_found(

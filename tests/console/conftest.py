@@ -5,19 +5,22 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.console.console_page import watched
 from tests.console.members import Members
-from tests.interop.kafka_broker import free_port
 from tests.live.daemon import HOST, Daemon
+from tests.support.ports import free_port
 
 SETTINGS: Final = {"group.initial.rebalance.delay.ms": 0}
 TOPICS: Final = {"orders": 12, "tenants": 2000}
+#: How long a page may take to show anything; it only bounds a failure.
+_PATIENCE_MS: Final = 60_000
 _NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -33,10 +36,14 @@ def chromium() -> Iterator[Browser]:
         pytest.skip("no Chromium on the path; install it, or say where it is with CHROMIUM=")
     # Its sandbox does not work for root, as whom containers run.
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=arguments)
+    expect.set_options(timeout=_PATIENCE_MS)
+    with (
+        sync_playwright() as playwright,
+        playwright.chromium.launch(
+            executable_path=path, args=arguments, timeout=_PATIENCE_MS
+        ) as browser,
+    ):
         yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")
@@ -58,22 +65,31 @@ def members(daemon: Daemon) -> Iterator[Members]:
 @pytest.fixture
 def page(chromium: Browser) -> Iterator[Page]:
     """A tab of its own."""
-    context = chromium.new_context(viewport={"width": 1280, "height": 900})
-    with watched(context.new_page()) as page:
+    with (
+        closing(chromium.new_context(viewport={"width": 1280, "height": 900})) as context,
+        watched(_patient(context)) as page,
+    ):
         yield page
-    context.close()
 
 
 @pytest.fixture
 def phone(chromium: Browser) -> Iterator[Page]:
     """A tab on a small screen, in the dark."""
     size = {"width": 390, "height": 844}
-    context = chromium.new_context(
-        viewport={"width": size["width"], "height": size["height"]}, color_scheme="dark"
-    )
-    with watched(context.new_page()) as page:
+    with (
+        closing(
+            chromium.new_context(
+                viewport={"width": size["width"], "height": size["height"]}, color_scheme="dark"
+            )
+        ) as context,
+        watched(_patient(context)) as page,
+    ):
         yield page
-    context.close()
+
+
+def _patient(context: BrowserContext) -> Page:
+    context.set_default_timeout(_PATIENCE_MS)
+    return context.new_page()
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import Future
@@ -31,11 +32,10 @@ class Members:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for group, _task in list(self._running):
-            self.stop(group)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_LIMIT_S)
-        self._loop.close()
+        with contextlib.ExitStack() as ending:  # all of it, also if a member failed
+            ending.callback(self._end_loop)
+            for group, _task in self._running:
+                ending.callback(self.stop, group)
 
     def start(self, name: str, topic: str = "orders", *, offset: int = 0, **options: Any) -> Group:
         """Have one more member, which commits the offset for each partition if it is not 0."""
@@ -51,6 +51,11 @@ class Members:
                 self._loop.call_soon_threadsafe(group.stop)
                 running.result(_LIMIT_S)
         self._running = [each for each in self._running if each[0] is not group]
+
+    def _end_loop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_LIMIT_S)
+        self._loop.close()
 
     async def _make(self, name: str, topic: str, options: dict[str, Any]) -> Group:
         return Group(self._bootstrap, name, topics=[topic], **options)

@@ -45,7 +45,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def told(url: str) -> Mapping[str, Any]:
     """What the same is as JSON."""
     path = f"v1/groups/{quote(GROUP, safe='')}/past?since_ms=0"
-    with urllib.request.urlopen(url + path, timeout=20) as answer:  # noqa: S310  # our own
+    with urllib.request.urlopen(url + path, timeout=60) as answer:  # noqa: S310  # our own
         values: dict[str, Any] = json.load(answer)
     return values
 

@@ -21,8 +21,8 @@ from coterie_server.config.settings import Settings
 from coterie_server.config.users import first_users
 from coterie_server.security.principal_mapping import PrincipalMapping
 from tests.docker.compose_files import read, service, with_variables
-from tests.interop.kafka_broker import free_port
 from tests.live.daemon import HOST, Daemon, environment, eventually
+from tests.support.ports import free_port
 
 FILE: Final = "compose.secure.yaml"
 #: What the daemon of the test is given by options.

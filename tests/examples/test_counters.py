@@ -19,8 +19,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from tests.examples.program import EXAMPLES, Program
-from tests.interop.kafka_broker import free_port
 from tests.live.daemon import Daemon, eventually
+from tests.support.ports import free_port
 
 pytestmark = pytest.mark.slow
 
@@ -40,27 +40,29 @@ class Deployment:
         }
         self.database = folder / "counters.db"
         self.daemon = Daemon(folder / "daemon", settings=self._settings)
+        self._programs: list[Program] = []
 
     def start(self) -> None:
         """Start all of it."""
         self.services = [self.service() for _ in range(3)]
         self.port = free_port()
         http = f"127.0.0.1:{self.daemon.http_port}"
-        self.router = Program(
-            self._folder, "counter_router.py", "--http", http, "--port", str(self.port)
-        )
-        eventually(lambda: "routes on port" in self.router.log, "the router's start")
+        router = self._run("counter_router.py", "--http", http, "--port", str(self.port))
+        eventually(lambda: "routes on port" in router.log, "the router's start")
 
     def service(self) -> Program:
         """One more service."""
-        return Program(
-            self._folder,
+        return self._run(
             "counter_service.py",
             *("--bootstrap", self.daemon.address),
             *("--port", str(free_port())),
             *("--database", str(self.database)),
             *("--session", str(SESSION_S)),
         )
+
+    def _run(self, example: str, *words: str) -> Program:
+        self._programs.append(Program(self._folder, example, *words))
+        return self._programs[-1]
 
     def freeze(self, service: Program) -> None:
         """Freeze a service, but not within a transaction: that would hold up all the others."""
@@ -85,7 +87,7 @@ class Deployment:
 
     def close(self) -> None:
         """End all of it."""
-        for each in (self.router, *self.services):
+        for each in self._programs:
             each.kill()
 
 
@@ -93,8 +95,8 @@ class Deployment:
 def deployment(tmp_path: Path) -> Iterator[Deployment]:
     deployment = Deployment(tmp_path)
     with deployment.daemon:
-        deployment.start()
         try:
+            deployment.start()
             yield deployment
         finally:
             deployment.close()

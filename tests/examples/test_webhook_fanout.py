@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.examples.program import Program
-from tests.interop.kafka_broker import free_port
 from tests.live.daemon import Daemon, eventually
+from tests.support.ports import free_port
 
 pytestmark = pytest.mark.slow
 

@@ -26,8 +26,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.interop.kafka_broker import free_port
 from tests.live.daemon import environment, eventually
+from tests.support.ports import free_port
 
 __all__ = [
     "ROOT",

@@ -19,7 +19,7 @@ README = ROOT / "README.md"
 QUICK_START = ROOT / "docs" / "quick-start.md"
 
 #: Their sessions last 45 seconds.
-AT_ONCE_S = 20.0
+AT_ONCE_S = 40.0
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,8 @@ def test_partitions_move_at_once_after_sigterm(
             return worker
 
         first, second = start(), start()
-        eventually(lambda: shares(daemon, group) == [3, 3], lambda: str(shares(daemon, group)))
+        # A page's loop does not know that kafka-python may forget a join until its session is over.
+        eventually(lambda: shares(daemon, group) == [3, 3], lambda: str(shares(daemon, group)), 120)
         first.terminate()
         assert first.wait(AT_ONCE_S) == 0, log_path.read_text(encoding="utf-8")
         eventually(lambda: shares(daemon, group) == [6], "all for the other one", AT_ONCE_S)

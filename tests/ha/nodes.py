@@ -28,7 +28,7 @@ LEASE_MS: Final = 1_500
 #: With the catalogue of topics an even number, and few, as they move one after the other.
 SHARDS: Final = 3
 #: How long processes may take for anything; it only bounds a failure.
-PATIENCE_S: Final = 20.0
+PATIENCE_S: Final = 60.0
 _ROOT: Final = Path(__file__).parents[2]
 _SETTINGS: Final[Mapping[str, Any]] = {
     "shard_lease_ms": LEASE_MS,
@@ -63,7 +63,11 @@ class FailingNode:
             )
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
         threading.Thread(target=self._read, daemon=True).start()
-        _, port, http_port = self._line("ready")
+        try:
+            _, port, http_port = self._line("ready")
+        except BaseException:
+            self.end(signal.SIGKILL)
+            raise
         self.port, self.http_port = int(port), int(http_port)
 
     @property
@@ -119,7 +123,9 @@ class FailingNode:
 
     def get(self, path: str) -> Any:
         """Its answer over HTTP."""
-        with urllib.request.urlopen(f"http://{HOST}:{self.http_port}{path}", timeout=5) as answer:
+        with urllib.request.urlopen(
+            f"http://{HOST}:{self.http_port}{path}", timeout=PATIENCE_S
+        ) as answer:
             return json.loads(answer.read())
 
     def journal(self) -> list[Line]:

@@ -43,11 +43,13 @@ _REJOIN: Final = (_E.REBALANCE_IN_PROGRESS, _E.ILLEGAL_GENERATION)
 
 async def find_coordinator(ports: Sequence[int], group: str) -> int | None:
     """The port of a group's coordinator, by the first node that can tell."""
+    # With several, one may be suspended, and the next is asked soon.
+    patience_s = 1 if len(ports) > 1 else 60
     for port in ports:
         with contextlib.suppress(OSError):
             wire = await Wire.open(port)
             with contextlib.closing(wire):
-                async with asyncio.timeout(1):  # it may be suspended
+                async with asyncio.timeout(patience_s):
                     answer = await wire.ask(m.FindCoordinatorRequest(key=group), 2)
             if answer.error_code == _E.NONE:
                 found: int = answer.port

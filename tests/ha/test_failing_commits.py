@@ -20,7 +20,7 @@ from tests.live.wire import Wire, run
 
 pytestmark = pytest.mark.slow
 
-PATIENCE_S: Final = 20.0
+PATIENCE_S: Final = 60.0
 #: Which the group can't have come to by itself.
 OFFSET: Final = 1_000
 PARTITION: Final = 0

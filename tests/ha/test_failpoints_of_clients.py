@@ -28,7 +28,7 @@ pytestmark = [
 
 MEMBERS: Final = 2
 GROWN: Final = 8
-PATIENCE_S: Final = 30.0
+PATIENCE_S: Final = 60.0
 #: Long enough for a member to join again that looks at the topics once more.
 CALM_S: Final = 1.5
 OFFSET: Final = 7

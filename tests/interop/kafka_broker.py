@@ -11,7 +11,6 @@ What runs Java is in ``java_tools``; the names that tests need beside a broker a
 
 import base64
 import os
-import random
 import socket
 import struct
 import subprocess
@@ -31,13 +30,13 @@ from tests.interop.java_tools import (
     run_java_source,
     toolchain_problem,
 )
+from tests.support.ports import free_port
 
 __all__ = [
     "CONSUMER_GROUPS",
     "BrokerStartError",
     "JavaProgramError",
     "KafkaBroker",
-    "free_port",
     "java_classpath",
     "java_command",
     "java_source_command",
@@ -64,12 +63,6 @@ _LOG_PROBLEM_LINES: Final = 40
 _API_METADATA: Final = 3
 _API_VERSIONS: Final = 18
 
-# Ports below every system's ephemeral range. A client that keeps dialling a killed broker's port
-# can, on loopback, be given that very port as its source and connect to itself; the port is then
-# taken when the broker comes back.
-_PORTS: Final = range(20_000, 32_000)
-_ports_handed_out: Final[set[int]] = set()
-
 _BROKER_DEFAULTS: Final[Mapping[str, str | int | bool]] = {
     "auto.create.topics.enable": False,
     "group.initial.rebalance.delay.ms": 0,
@@ -94,28 +87,6 @@ _BROKER_DEFAULTS: Final[Mapping[str, str | int | bool]] = {
 
 class BrokerStartError(RuntimeError):
     """A broker did not come up; the message holds the problems and the tail of its log."""
-
-
-def free_port() -> int:
-    """Return a free loopback port that this process never returned before.
-
-    The port is free, not reserved: another process may still take it.
-    """
-    for _ in range(100):
-        port = random.choice(_PORTS)
-        if port not in _ports_handed_out and _can_bind(port):
-            _ports_handed_out.add(port)
-            return port
-    raise RuntimeError(f"no free port found in {_PORTS}")
-
-
-def _can_bind(port: int) -> bool:
-    with socket.socket() as probe:
-        try:
-            probe.bind((_HOST, port))
-        except OSError:
-            return False
-    return True
 
 
 class KafkaBroker:

@@ -12,8 +12,9 @@ import pytest
 
 from coterie_protocol import API_VERSIONS, ApiKey, encode_request
 from coterie_protocol import messages as m
-from tests.interop.kafka_broker import KafkaBroker, free_port
+from tests.interop.kafka_broker import KafkaBroker
 from tests.live.daemon import HOST, Daemon
+from tests.support.ports import free_port
 
 pytestmark = pytest.mark.interop
 

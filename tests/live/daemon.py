@@ -15,14 +15,23 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from tests.interop.kafka_broker import free_port
+from tests.support.ports import free_ports
 
-__all__ = ["HOST", "Daemon", "DaemonError", "coterie", "environment", "eventually", "suspend"]
+__all__ = [
+    "HOST",
+    "Daemon",
+    "DaemonError",
+    "coterie",
+    "environment",
+    "eventually",
+    "room_for_workers",
+    "suspend",
+]
 
 HOST: Final = "127.0.0.1"
 _START_TIMEOUT_S: Final = 60.0
-_STOP_TIMEOUT_S: Final = 20.0
-_HTTP_TIMEOUT_S: Final = 20.0
+_STOP_TIMEOUT_S: Final = 60.0
+_HTTP_TIMEOUT_S: Final = 60.0
 _POLL_S: Final = 0.02
 
 #: "coterie 0.1.0 is ready on 127.0.0.1:9092, HTTP on http://127.0.0.1:9080 (./data: 0 groups, ..."
@@ -96,10 +105,10 @@ class Daemon:
         `prefix` is what runs the command, such as a shell that sets limits first; `arguments` are
         more of its own.
         """
-        self.port = free_port()
+        self.settings = dict(settings or {})
+        self.port = free_ports(1 + room_for_workers(self.settings))
         self.http_port = 0
         self.data_dir = folder / "data"
-        self.settings = dict(settings or {})
         self.topics = dict(topics or {})
         self._prefix = tuple(prefix)
         self._arguments = tuple(arguments)
@@ -262,6 +271,12 @@ class Daemon:
         found = re.search(rf"^{field}:\s+(\d+)", status, re.MULTILINE)
         assert found is not None
         return int(found[1])
+
+
+def room_for_workers(settings: Mapping[str, str | int | bool]) -> int:
+    """How many ports that follow a daemon's own its workers take, or leave out, with these."""
+    workers = int(settings.get("workers", 1))
+    return 0 if workers == 1 else int(settings.get("worker.port.offset", 1)) + workers
 
 
 def _text(value: str | int | bool) -> str:  # noqa: FBT001 - a setting's value

@@ -16,7 +16,7 @@ TOPIC: Final = "work"
 #: The partitions of the topic.
 ALL: Final = frozenset(range(6))
 
-_SETTLE_S: Final = 40.0
+_SETTLE_S: Final = 60.0
 _POLL_S: Final = 0.1
 _CALM_S: Final = 1.0
 

@@ -144,7 +144,7 @@ def _committed(member: MemberProcess) -> dict[int, int]:
     return offsets
 
 
-def _retry(step: Callable[[], T], timeout_s: float = 30.0) -> T:
+def _retry(step: Callable[[], T], timeout_s: float = 60.0) -> T:
     """Try until it works: a request during a restart may fail."""
     deadline = time.monotonic() + timeout_s
     while True:

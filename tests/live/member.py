@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 _ROOT: Final = Path(__file__).parents[2]
-_ANSWER_S: Final = 40.0
+_ANSWER_S: Final = 60.0
 
 
 class MemberError(RuntimeError):

@@ -20,7 +20,7 @@ _SESSION_MS: Final = 10_000
 _HEARTBEAT_S: Final = 1.0
 #: What counts as slow: a client with usual settings would not have noticed even this.
 _SLOW_S: Final = 1.0
-_JOIN_S: Final = 30.0
+_JOIN_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class SteadyGroup:
         self._group = group
         self._formed = threading.Event()
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=lambda: run(self._run()))
+        self._thread = threading.Thread(target=lambda: run(self._run()), daemon=True)
         self._generations: dict[str, int] = {}
         self._beats = 0
         self._slow = 0

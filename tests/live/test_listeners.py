@@ -10,10 +10,10 @@ from typing import Final
 
 import pytest
 
-from tests.interop.kafka_broker import free_port
 from tests.live.daemon import HOST, Daemon
 from tests.live.group import ALL, TOPIC, LiveGroup
 from tests.live.member import CLIENTS, Client
+from tests.support.ports import free_port
 
 pytestmark = pytest.mark.slow
 

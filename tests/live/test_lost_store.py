@@ -190,7 +190,7 @@ def test_deleted_store_is_noticed_at_the_next_write(daemon: Daemon, suffix: str)
 def test_deleted_store_is_noticed_without_writes(daemon: Daemon) -> None:
     """The leases on its shards have to be renewed."""
     store_of(daemon).unlink()
-    eventually(lambda: "is gone" in readiness(daemon), "the daemon takes itself for ready", 10)
+    eventually(lambda: "is gone" in readiness(daemon), "the daemon takes itself for ready")
 
 
 def test_store_takes_only_one_process_of_a_name(daemon: Daemon, tmp_path: Path) -> None:
@@ -212,9 +212,7 @@ def test_daemon_that_lost_its_shards_answers_for_none_of_them(
     other = Daemon(tmp_path / "other", arguments=("--store", store), settings={"node.id": 2})
     try:
         other.start()
-        eventually(
-            lambda: commit(other, "g", 2) == ErrorCode.NONE, "the leases never end", timeout_s=30
-        )
+        eventually(lambda: commit(other, "g", 2) == ErrorCode.NONE, "the leases never end")
         os.kill(daemon.process.pid, signal.SIGCONT)
         assert run(_beat(daemon.port)) == ErrorCode.NOT_COORDINATOR
         assert run(_fetch(daemon.port)) == (ErrorCode.NOT_COORDINATOR, -1)
@@ -224,7 +222,7 @@ def test_daemon_that_lost_its_shards_answers_for_none_of_them(
         eventually(
             lambda: (ErrorCode.NONE, 2) in [run(_fetch(port)) for port in both], "2 is known"
         )
-        eventually(lambda: readiness(daemon) == "", "it stays unready", timeout_s=30)
+        eventually(lambda: readiness(daemon) == "", "it stays unready")
     finally:
         os.kill(daemon.process.pid, signal.SIGCONT)
         other.kill()

@@ -12,9 +12,9 @@ from typing import Final
 import pytest
 
 from coterie_client import Directory, Group
-from tests.interop.kafka_broker import free_port
 from tests.live.daemon import HOST, Daemon, eventually
 from tests.live.workers import WorkersDaemon, group_in
+from tests.support.ports import free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio]
 

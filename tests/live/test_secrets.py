@@ -26,9 +26,17 @@ from coterie import Admin, Sasl, Security, Tls
 from coterie_protocol import encode_request
 from coterie_protocol import messages as m
 from coterie_protocol.exceptions import CoterieError
-from tests.interop.kafka_broker import free_port
-from tests.live.daemon import HOST, Daemon, DaemonError, coterie, environment, eventually
+from tests.live.daemon import (
+    HOST,
+    Daemon,
+    DaemonError,
+    coterie,
+    environment,
+    eventually,
+    room_for_workers,
+)
 from tests.support.certificates import Authority
+from tests.support.ports import free_port, free_ports
 
 pytestmark = pytest.mark.slow
 
@@ -132,7 +140,7 @@ class Guarded:
         context = ssl.create_default_context(cafile=self.ca_file)
         port = int(self.address.rpartition(":")[2])
         with (
-            socket.create_connection((HOST, port), timeout=3) as raw,
+            socket.create_connection((HOST, port), timeout=60) as raw,
             context.wrap_socket(raw, server_hostname=HOST) as sent,
             contextlib.suppress(OSError),
         ):
@@ -240,7 +248,7 @@ def test_secrets_show_nowhere(
         url = request.getfixturevalue("postgres").url(schema="secrets")
         environ["COTERIE_STORE"] = url.replace("@", f":{SECRETS['postgres']}@")
         settings["workers"] = 2
-    address = f"{HOST}:{free_port()}"
+    address = f"{HOST}:{free_ports(1 + room_for_workers(settings))}"
     arguments = ("--listen", f"IN://{address}")
     with Daemon(tmp_path, settings=settings, environ=environ, arguments=arguments) as daemon:
         at = Guarded(tmp_path, daemon, authority, address)

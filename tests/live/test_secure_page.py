@@ -16,9 +16,9 @@ from coterie_server.config.listeners import make_listeners, named_addresses
 from coterie_server.config.settings import Settings
 from coterie_server.config.terms import http_tls, make_terms
 from coterie_server.security import Principal
-from tests.interop.kafka_broker import free_port
 from tests.live.daemon import HOST, Daemon
 from tests.live.test_tls import PATIENCE_S
+from tests.support.ports import free_port
 
 pytestmark = pytest.mark.slow
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from cryptography.x509.oid import NameOID
 
-from tests.interop.kafka_broker import free_port
 from tests.live.commands import CommandRunner
 from tests.live.daemon import HOST, Daemon
 from tests.support.certificates import Authority, name
+from tests.support.ports import free_port
 
 pytestmark = pytest.mark.slow
 

@@ -10,9 +10,9 @@ import pytest
 
 from coterie_cli.options import Variable
 from coterie_protocol import messages as m
-from tests.interop.kafka_broker import free_port
 from tests.live.daemon import HOST, Daemon, eventually
 from tests.live.wire import Wire, run
+from tests.support.ports import free_port
 
 pytestmark = pytest.mark.slow
 
@@ -90,7 +90,7 @@ async def _told(port: int) -> tuple[str, int]:
     """Where clients are told to find it."""
     wire = await Wire.open(port)
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             answer: m.MetadataResponse = await wire.ask(m.MetadataRequest(topics=()), 5)
     finally:
         wire.close()
@@ -105,7 +105,7 @@ async def _told_of_http(port: int) -> str:
         client_software_name="coterie", client_software_version="1", wants_http=True
     )
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             answer: m.ApiVersionsResponse = await wire.ask(asked, 3)
     finally:
         wire.close()

@@ -12,9 +12,10 @@ from typing import IO
 
 import pytest
 
-from tests.interop.kafka_broker import free_port
 from tests.live.commands import CommandRunner
 from tests.live.daemon import HOST, Daemon, coterie, environment, eventually
+from tests.live.wire import brokers
+from tests.support.ports import free_port
 
 pytestmark = pytest.mark.slow
 
@@ -89,8 +90,10 @@ def test_watch_goes_on_with_another_node_when_one_dies(tmp_path: Path) -> None:
     with (
         node(1) as first,
         CommandRunner(first.address, first.http_port).static_member(),
-        node(2),
+        node(2) as second,
     ):
+        both = {first.port, second.port}
+        eventually(lambda: set(brokers(first.port).values()) == both, "the first knows the second")
         command = [coterie(), "groups", "watch", "static", "--bootstrap", first.address]
         watch = subprocess.Popen(
             [*command, "--every", "0.1"], stdout=writing, stderr=writing, env=environment()

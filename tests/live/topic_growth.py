@@ -22,7 +22,7 @@ __all__ = ["Growth", "grow_under", "test_grown_topic_is_assigned_at_once_in_one_
 BEFORE: Final = frozenset(range(2))
 AFTER: Final = frozenset(range(5))
 #: Far less than the minutes after which clients look at their topics of their own accord.
-SOON_S: Final = 30.0
+SOON_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)

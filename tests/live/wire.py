@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 from collections.abc import Coroutine
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.schema import declaration_of
 from tests.live.daemon import HOST
 
-__all__ = ["Pair", "Wire", "join_request", "run"]
+__all__ = ["Pair", "Wire", "brokers", "join_request", "run"]
 
 _READ_BYTES: Final = 65_536
 
@@ -93,6 +94,16 @@ class Wire:
     def close(self) -> None:
         """Hang up."""
         self._writer.close()
+
+
+def brokers(port: int) -> dict[int, int]:
+    """The ports of the nodes that Metadata names at a port, by their ids."""
+
+    async def ask() -> Any:
+        with contextlib.closing(await Wire.open(port)) as wire:
+            return await wire.ask(m.MetadataRequest(topics=()), 9)
+
+    return {broker.node_id: broker.port for broker in run(ask()).brokers}
 
 
 def join_request(

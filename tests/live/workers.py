@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import signal
-import socket
 import zlib
 from pathlib import Path
 from typing import Any, Final
 
-from tests.live.daemon import HOST, Daemon, eventually
+from tests.live.daemon import Daemon, eventually
+from tests.support.ports import free_ports
 
-__all__ = ["WorkersDaemon", "free_ports", "group_in", "is_alive"]
+__all__ = ["WorkersDaemon", "group_in", "is_alive"]
 
 _SHARDS: Final = 50
 
@@ -50,26 +49,6 @@ class WorkersDaemon(Daemon):
         """The nodes, as they are told over HTTP."""
         nodes: list[dict[str, Any]] = json.loads(self.get("/v1/nodes"))["nodes"]
         return nodes
-
-
-def free_ports(count: int) -> int:
-    """A port that is free, as are those behind it.
-
-    They are below those that the system gives to clients, which would take one between two starts.
-    """
-    while True:
-        base = random.randrange(20_000, 32_000)
-        if all(_is_free(base + number) for number in range(count)):
-            return base
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as tried:
-        try:
-            tried.bind((HOST, port))
-        except (OSError, OverflowError):
-            return False
-    return True
 
 
 def group_in(file: int, files: int = 2, prefix: str = "g") -> str:

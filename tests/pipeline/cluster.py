@@ -14,8 +14,8 @@ from typing import Any, Final, Self
 import pyspark
 
 from coterie_pipeline.java import java_home
-from tests.interop.kafka_broker import free_port
 from tests.live.daemon import HOST, eventually
+from tests.support.ports import free_port
 
 __all__ = ["Cluster"]
 

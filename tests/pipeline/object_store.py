@@ -17,8 +17,8 @@ from typing import Final, Self
 
 import pyspark
 
-from tests.interop.kafka_broker import free_port
 from tests.live.daemon import HOST, eventually
+from tests.support.ports import free_port
 
 __all__ = ["ObjectStore", "hadoop_aws", "moto_server"]
 

@@ -60,7 +60,7 @@ def store(tmp_path: Path) -> str:
 
 async def test_server_that_stops_hands_its_groups_over(store: str) -> None:
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(60),
         Server(options(store, 1)) as leaving,
         Server(options(store, 2)) as staying,
     ):

@@ -30,7 +30,7 @@ async def ask(server: Server, listener: str, message: Any, version: int) -> Any:
     """Ask a server by one of its listeners."""
     wire = await Wire.open(server.addresses[listener].port)
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             return await wire.ask(message, version)
     finally:
         wire.close()

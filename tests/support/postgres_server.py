@@ -12,7 +12,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -22,11 +21,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from tests.support.ports import free_port
+
 __all__ = [
     "GUARDED",
     "PostgresServer",
     "as_user",
-    "free_port",
     "give_to_user",
     "missing",
     "running_pair",
@@ -52,15 +52,6 @@ _SETTINGS: Final = {
     "max_wal_senders": "4",
     "wal_keep_size": "64MB",
 }
-
-
-def free_port() -> int:
-    """A port that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    assert isinstance(port, int)
-    return port
 
 
 @cache

@@ -13,6 +13,7 @@ from coterie_assignors.sticky.pools import Pool, make_pools
 from coterie_assignors.sticky.weighing import Cargo, weigh
 from coterie_assignors.sticky.weighted import WeightedPlan
 from coterie_assignors.weights import Weights
+from coterie_protocol.consumer import flatten
 
 __all__ = ["balanced_by_load", "imbalance"]
 
@@ -31,7 +32,7 @@ def balanced_by_load(
     pools = _make_pools(order, cluster, claims)
     cargo = weigh(order, pools, cluster, weights)
     if cargo is None:
-        return prefer_copies(balanced(cluster, members, claims), cluster, members, claims)
+        return _by_number(cluster, members, claims)
     _plan(order, pools, cluster, cargo, weights)
     start = 0
     for pool in pools:
@@ -45,21 +46,49 @@ def imbalance(
     claims: Mapping[str, Claim],
     weights: Weights,
 ) -> str | None:
-    """Which member has too high a load, and how many partitions would move because of it."""
+    """Which member has too high a load, and how many partitions would move because of it.
+
+    It is about numbers if no load is known, as a balance is then.
+    """
     order = in_kafka_order(members.values())
     pools = _make_pools(order, cluster, claims)
     cargo = weigh(order, pools, cluster, weights)
     if cargo is None:
-        return None
+        moves = _moves_by_number(cluster, members, claims)
+        return f"no load is known, {_partitions(moves)} to move for even numbers" if moves else None
     before = list(cargo.owners)
     highest, ratio = WeightedPlan(order, pools, cluster, cargo, weights).highest_load
     _plan(order, pools, cluster, cargo, weights)
     moves = sum(had not in (UNOWNED, has) for had, has in zip(before, cargo.owners, strict=True))
     if not moves:
         return None
-    what = "1 partition" if moves == 1 else f"{moves} partitions"
     name = order[highest].instance_id or order[highest].member_id
-    return f"{name} has {ratio:.2f} times the mean, {what} to move"
+    return f"{name} has {ratio:.2f} times the mean, {_partitions(moves)} to move"
+
+
+def _partitions(count: int) -> str:
+    return "1 partition" if count == 1 else f"{count} partitions"
+
+
+def _by_number(
+    cluster: Cluster, members: Mapping[str, MemberInfo], claims: Mapping[str, Claim]
+) -> dict[str, Partitions]:
+    return prefer_copies(balanced(cluster, members, claims), cluster, members, claims)
+
+
+def _moves_by_number(
+    cluster: Cluster, members: Mapping[str, MemberInfo], claims: Mapping[str, Claim]
+) -> int:
+    given = {
+        name: flatten(partitions)
+        for name, partitions in _by_number(cluster, members, claims).items()
+    }
+    there = frozenset[tuple[str, int]]().union(*given.values())
+    return sum(
+        topic in members[name].topics
+        for name, claim in claims.items()
+        for topic, number in flatten(claim.owned) & there - given[name]
+    )
 
 
 def _make_pools(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -221,7 +222,7 @@ def watch_group(
     nodes = AnyNode(
         group,
         address,
-        lambda: http_addresses(target),
+        lambda timeout_s: http_addresses(replace(target, timeout_s=timeout_s)),
         target.timeout_s,
         lambda other: access_to(target, other),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -88,12 +88,9 @@ def run(
         from coterie_pipeline.report.advice import advice_of_all
         from coterie_pipeline.warehouse import UnusableDirectoryError, Warehouse
 
-        def on_stage(name: str) -> None:
-            show(name.removeprefix("_").replace("_", " "))
-
         known = None if ends is None else read_ends(spark, ends)
         try:
-            done = run_batch(spark, journals, out, ends=known, on_stage=on_stage)
+            done = run_batch(spark, journals, out, ends=known, on_stage=_showing(show))
         except (NoJournalsError, UnusableDirectoryError) as error:
             fail(str(error), MISUSED)
         show("reading the advice")
@@ -213,6 +210,33 @@ def follow(  # noqa: PLR0913  # one for each option
             fail(str(error), MISUSED)
         except SourceError as error:
             fail(str(error), FAILED)
+
+
+@app.command()
+def prepare() -> None:
+    """Have Java start in half the time from now on, with 200 MB in the cache folder."""
+    with showing_status() as show:
+        from coterie_protocol.extras import needs_extra
+
+        with needs_extra("pipeline", "coterie_pipeline"):
+            from coterie_pipeline.java import NoJavaError
+            from coterie_pipeline.preparing import NotPreparedError
+            from coterie_pipeline.preparing import prepare as prepare_java
+
+        try:
+            archive = prepare_java(_showing(show))
+        except NoJavaError as error:
+            fail(str(error), MISUSED)
+        except NotPreparedError as error:
+            fail(str(error), FAILED)
+    size_mb = archive.stat().st_size / 1e6
+    say(f"What Java needs for the pipeline is in {archive} ({size_mb:.0f} MB).")
+    say("It is used from now on; delete it to be without it again.")
+
+
+def _showing(show: Callable[[str], None]) -> Callable[[str], None]:
+    """Shows stages by names that people understand."""
+    return lambda stage: show(stage.removeprefix("_").replace("_", " "))
 
 
 def _parse_storm(text: str) -> tuple[int, int]:

@@ -149,7 +149,7 @@ class Spectator:
     def leave(self) -> None:
         self.process.kill()
         self.process.wait()
-        self._watching.join(10)
+        self._watching.join(60)
         os.close(self._ours)
 
 
@@ -182,7 +182,7 @@ def test_ctrl_c_ends_it_and_all_workers_with_the_summary_so_far(spectator: Spect
     workers = spectator.workers
     assert len(workers) >= 6
     spectator.process.send_signal(signal.SIGINT)
-    assert spectator.process.wait(30) == 0
+    assert spectator.process.wait(60) == 0
     eventually(lambda: "So far" in spectator.seen, "the summary")
     assert "Traceback" not in spectator.seen
     assert not [pid for pid in workers if _is_running(pid)]
@@ -191,7 +191,7 @@ def test_ctrl_c_ends_it_and_all_workers_with_the_summary_so_far(spectator: Spect
 def test_picture_is_drawn_without_colours_and_the_screen_restored(spectator: Spectator) -> None:
     eventually(lambda: "dan is not here yet" in spectator.seen, "a picture")
     spectator.process.send_signal(signal.SIGINT)
-    assert spectator.process.wait(30) == 0
+    assert spectator.process.wait(60) == 0
     eventually(lambda: "\x1b[?1049l" in spectator.seen, "the former screen")
     assert not re.search(r"\x1b\[[0-9;]*3[0-7]m", spectator.seen)
 

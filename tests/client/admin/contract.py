@@ -53,7 +53,7 @@ from coterie_protocol.messages import (
 
 __all__ = ["AdminContract", "Member"]
 
-_TIMEOUT_S = 20.0
+_TIMEOUT_S = 60.0
 _SESSION_MS = 30_000
 
 

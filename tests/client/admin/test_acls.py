@@ -38,7 +38,7 @@ from coterie_protocol.messages import (
 )
 from tests.client.wire.doubles import FakeServer, metadata_of
 
-PROMPT = Timing(timeout_ms=5_000, retry=RetryOptions(base_ms=1, max_ms=1))
+PROMPT = Timing(timeout_ms=60_000, retry=RetryOptions(base_ms=1, max_ms=1))
 READ = Acl("User:ann", Operation.READ, Resource.GROUP, "billing")
 
 

@@ -101,7 +101,7 @@ async def test_salting_does_not_hold_up_the_event_loop(monkeypatch: pytest.Monke
     turned = asyncio.Event()
 
     def salt_once_the_loop_has_turned(*_: Any) -> bytes:
-        asyncio.run_coroutine_threadsafe(asyncio.wait_for(turned.wait(), 5), loop).result(5)
+        asyncio.run_coroutine_threadsafe(asyncio.wait_for(turned.wait(), 60), loop).result(60)
         return b"salted"
 
     monkeypatch.setattr(hashlib, "pbkdf2_hmac", salt_once_the_loop_has_turned)

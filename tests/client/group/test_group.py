@@ -375,7 +375,7 @@ async def test_server_of_another_kind_is_told_in_words_and_tried_again() -> None
     host, port = server.sockets[0].getsockname()
     async with server, Group(f"{host}:{port}", "billing", topics=[TOPIC], on_event=hear) as group:
         running = asyncio.create_task(group.run(lambda _: forever()))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             reasons = [(await retries.get()).reason for _ in range(2)]
         running.cancel()
         await asyncio.wait({running})

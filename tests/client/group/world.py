@@ -18,7 +18,7 @@ TOPIC = "orders"
 GROUP = "billing"
 
 #: Long enough for a slow machine; nothing waits for so long unless it would never come.
-_PATIENCE_S = 30.0
+_PATIENCE_S = 60.0
 
 SETTINGS = ("group.initial.rebalance.delay.ms=0", "group.min.session.timeout.ms=100")
 

@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 #: Far longer than anything with real sockets takes; a test that needs it fails.
-PATIENCE_S: Final = 10.0
+PATIENCE_S: Final = 60.0
 
 #: Instead of an answer: none, or the end of the connection.
 SILENCE: Final = object()

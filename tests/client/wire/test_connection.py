@@ -55,7 +55,7 @@ def speaking(**versions: str) -> Mapping[ApiKey, VersionRange]:
 async def test_requests_are_answered() -> None:
     async with FakeServer() as server:
         connection = await Connection.open(server.address, client_id="me")
-        questions = [connection.request(heartbeat("m" * n), timeout_s=5) for n in (1, 2, 3)]
+        questions = [connection.request(heartbeat("m" * n), timeout_s=60) for n in (1, 2, 3)]
         answers: list[HeartbeatResponse] = await asyncio.gather(*questions)
         assert [answer.throttle_time_ms for answer in answers] == [1, 2, 3]
         assert {request.client_id for request in server.received} == {"me"}
@@ -94,7 +94,7 @@ async def test_api_versions_steps_down_to_the_servers_version(known: str) -> Non
         connection = await Connection.open(server.address)
         assert server.versions_asked == [3, VersionRange.parse(known).last]
         assert connection.version_for(HeartbeatRequest) == 1
-        await connection.request(heartbeat(), timeout_s=5)
+        await connection.request(heartbeat(), timeout_s=60)
         assert server.received[0].api_version == 1
         await connection.close()
 
@@ -139,8 +139,8 @@ async def test_request_unsupported_by_the_server_is_refused_before_it_is_sent() 
     async with FakeServer(versions=speaking(LIST_GROUPS="0-3")) as server:
         connection = await Connection.open(server.address)
         with pytest.raises(VersionNotSpokenError, match="ListGroups"):
-            await connection.request(ListGroupsRequest(states_filter=("Dead",)), timeout_s=5)
-        await connection.request(heartbeat(), timeout_s=5)
+            await connection.request(ListGroupsRequest(states_filter=("Dead",)), timeout_s=60)
+        await connection.request(heartbeat(), timeout_s=60)
         assert [request.api_key for request in server.received] == [ApiKey.HEARTBEAT]
         await connection.close()
 
@@ -304,7 +304,7 @@ async def test_host_may_be_a_name_or_an_ipv6_address(host: str) -> None:
     async with FakeServer(host=host) as server:
         connection = await Connection.open(server.address)
         assert connection.address.host == host
-        await connection.request(heartbeat(), timeout_s=5)
+        await connection.request(heartbeat(), timeout_s=60)
         await connection.close()
 
 

@@ -102,7 +102,7 @@ async def test_requests_work_over_tls(
         terminating_tls(daemon, context) as address,
         Network(address, security=Security(tls=Tls(cafile=cafile))) as net,
     ):
-        answer = await net.request(MetadataRequest(topics=None), timeout_s=5)
+        answer = await net.request(MetadataRequest(topics=None), timeout_s=60)
         assert [topic.name for topic in answer.topics] == ["orders"]
 
 
@@ -113,7 +113,7 @@ async def test_given_context_is_used_as_it_is(authority: trustme.CA) -> None:
     async with FakeServer(tls=server_context(authority, "127.0.0.1")) as server:
         security = Security(tls=Tls(context=context))
         connection = await Connection.open(server.address, security=security)
-        await connection.request(heartbeat(), timeout_s=5)
+        await connection.request(heartbeat(), timeout_s=60)
         await connection.close()
 
 
@@ -159,7 +159,7 @@ async def test_client_certificate_lets_the_client_in(
     async with FakeServer(tls=context) as server:
         known = Security(tls=Tls(cafile=cafile, certfile=certfile, keyfile=keyfile))
         connection = await Connection.open(server.address, security=known)
-        await connection.request(heartbeat(), timeout_s=5)
+        await connection.request(heartbeat(), timeout_s=60)
         await connection.close()
         with pytest.raises((TlsFailedError, ConnectionFailedError)):
             await Connection.open(server.address, security=Security(tls=Tls(cafile=cafile)))
@@ -172,7 +172,7 @@ async def test_tls_to_a_plain_listener_fails_with_a_hint(cafile: Path) -> None:
             await Connection.open(
                 server.address,
                 security=Security(tls=Tls(cafile=cafile)),
-                limits=ConnectionLimits(connect_timeout_ms=500),
+                limits=ConnectionLimits(connect_timeout_ms=60_000),
             )
 
 
@@ -180,7 +180,9 @@ async def test_tls_to_a_plain_listener_fails_with_a_hint(cafile: Path) -> None:
 async def test_plain_to_a_tls_listener_fails_with_a_hint(authority: trustme.CA) -> None:
     async with FakeServer(tls=server_context(authority, "127.0.0.1")) as server:
         with pytest.raises(ConnectionFailedError, match=r"expects TLS|speaks TLS"):
-            await Connection.open(server.address, limits=ConnectionLimits(connect_timeout_ms=500))
+            await Connection.open(
+                server.address, limits=ConnectionLimits(connect_timeout_ms=60_000)
+            )
 
 
 @pytest.mark.asyncio

@@ -21,8 +21,8 @@ from tests.interop.clients.toolchains import (
     java_command,
     kafkajs_command,
 )
-from tests.interop.kafka_broker import free_port
 from tests.live.daemon import HOST, Daemon, environment
+from tests.support.ports import free_port
 
 pytestmark = pytest.mark.interop
 

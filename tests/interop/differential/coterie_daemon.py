@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from tests.interop.differential.users import LISTENER
-from tests.interop.kafka_broker import free_port
+from tests.live.daemon import room_for_workers
+from tests.support.ports import free_ports
 
 __all__ = ["CoterieDaemon", "DaemonError"]
 
@@ -32,11 +33,11 @@ class CoterieDaemon:
 
     def __init__(self, data_dir: Path, settings: Mapping[str, str | int | bool]) -> None:
         """Choose a port; nothing is started yet."""
-        self.port = free_port()
         self.settings = dict(settings)
+        self.port = free_ports(1 + room_for_workers(self.settings))
         #: Whether there is a second listener, on which users log in.
         self.has_users = False
-        self.users_port = free_port()
+        self.users_port = free_ports(1 + room_for_workers(self.settings))
         self._data_dir = data_dir
         self._log_path = data_dir.with_name(f"{data_dir.name}.log")
         self._process: subprocess.Popen[bytes] | None = None

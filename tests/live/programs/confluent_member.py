@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from tests.live.programs.lines import Options, offsets_of, say, say_offsets, say_partitions, serve
 
 _POLL_S = 0.05
-_TIMEOUT_S = 10.0
+_TIMEOUT_S = 20.0
 
 
 class _Member:

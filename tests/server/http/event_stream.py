@@ -35,7 +35,7 @@ class Stream:
     async def block(self) -> dict[str, str]:
         """The lines of the next event by field; of a comment, what it says."""
         fields: dict[str, str] = {}
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while line := (await self.answer.content.readline()).decode().rstrip("\n"):
                 name, _, value = line.partition(": ")
                 fields[name or ":"] = value

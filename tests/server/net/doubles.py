@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 #: Far longer than anything with real sockets takes; a test that needs it fails.
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 
 #: Where clients of the connections under test are told to connect.
 ADVERTISED = Address("coterie.example", 9092)

@@ -38,7 +38,7 @@ async def asked(node: Node, message: m.ListOffsetsRequest) -> tuple[int, int]:
     """The error and the offset that a node answers."""
     request = Pending(message, 8)
     node.handle(cast(Exchange, request))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         answer = await request.answer
     ((partition,),) = (topic.partitions for topic in answer.topics)
     return partition.error_code, partition.offset

@@ -76,7 +76,7 @@ class Harness:
 
     async def answer(self, message: Any, version: int) -> Any:
         """Hand in a request and wait for its reply."""
-        return await asyncio.wait_for(self.ask(message, version).answer, 5)
+        return await asyncio.wait_for(self.ask(message, version).answer, 60)
 
     def commit(self, offset: int) -> Pending:
         """Commit an offset as a client that is in no generation."""
@@ -114,7 +114,7 @@ async def harness(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Harness]:
 
 async def until(condition: Callable[[], bool]) -> None:
     """Let the loop turn until something holds."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110  # no event tells of it
             await asyncio.sleep(0.001)
 
@@ -133,7 +133,7 @@ async def test_a_partition_ends_where_commits_are_durable(harness: Harness) -> N
     seen = request.answer
     ends: list[int] = []
     seen.add_done_callback(lambda _: ends.append(harness.ends.end("t", 0)))
-    await asyncio.wait_for(seen, 5)
+    await asyncio.wait_for(seen, 60)
     await asyncio.sleep(0)
     assert ends == [5]
 
@@ -273,7 +273,7 @@ async def test_a_parked_join_is_refused_when_the_store_fails(harness: Harness) -
         3,
     )
     harness.store.error = StoreError("the disk is full")
-    answer = await asyncio.wait_for(join.answer, 5)
+    answer = await asyncio.wait_for(join.answer, 60)
     assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 

@@ -71,7 +71,7 @@ class TakenOver:
 
     async def committed(self) -> int:
         """The offset, as soon as the shard is served."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while not self.shard.is_served:  # noqa: ASYNC110  # no event tells of it
                 await asyncio.sleep(0.001)
         asked = m.OffsetFetchRequestTopic(name="t", partition_indexes=(0,))
@@ -106,7 +106,7 @@ async def test_offsets_stay_though_the_node_hears_of_a_deletion_that_is_long_pas
         taken = TakenOver(store, learn_of_the_past)
         await taken.begin()
         assert await taken.committed() == 5
-        await asyncio.wait_for(taken.shard.until_told(), 1)
+        await asyncio.wait_for(taken.shard.until_told(), 60)
 
 
 async def test_shard_that_was_not_read_yet_has_nothing_to_be_told() -> None:
@@ -118,7 +118,7 @@ async def test_shard_that_was_not_read_yet_has_nothing_to_be_told() -> None:
         )
         shard.own(lease)
         shard.topics_changed({"t": "deleted"})()
-        await asyncio.wait_for(shard.until_told(), 1)
+        await asyncio.wait_for(shard.until_told(), 60)
 
 
 # -- whose groups know -----------------------------------------------------------------------------
@@ -323,6 +323,6 @@ async def test_a_deletion_in_doubt_is_not_refused() -> None:
         request = Pending(_deletion(), 3)
         shard.handle(cast(Any, request))
         shard.fence()
-        answer = await asyncio.wait_for(request.answer, 1)
+        answer = await asyncio.wait_for(request.answer, 60)
         assert answer.responses[0].error_code == ErrorCode.REQUEST_TIMED_OUT
         await shard.close()

@@ -159,7 +159,7 @@ class Machine:
         if other.node is None:
             raise PeerError("it does not answer")
         other.process.call_soon(other.node.handle, cast(Exchange, asked))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while asked.answer is None and not asked.closed:  # noqa: ASYNC110  # of another loop
                 await asyncio.sleep(0.001)
         return asked.answer

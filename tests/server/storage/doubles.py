@@ -21,7 +21,7 @@ Another = Callable[[], Store]
 Passes = Callable[[int], Awaitable[None]]
 """Lets so many ms pass by the store's clock."""
 
-PATIENCE_S: Final = 30
+PATIENCE_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)

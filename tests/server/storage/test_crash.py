@@ -12,6 +12,7 @@ import pytest
 
 from coterie_server.storage import KeptRecord, SqliteStore
 from tests.server.storage import crash_child
+from tests.support.processes import killed_on_error
 
 CHILD = Path(crash_child.__file__)
 
@@ -19,12 +20,13 @@ CHILD = Path(crash_child.__file__)
 def run_until_killed(path: Path, lines: int) -> dict[int, int]:
     """Kill a writing process after some lines of output; return each writer's last batch."""
     acknowledged: dict[int, int] = {}
-    with subprocess.Popen(
+    started = subprocess.Popen(
         [sys.executable, str(CHILD), str(path), "0"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-    ) as child:
+    )
+    with killed_on_error(started) as child:
         assert child.stdout is not None
         for count, line in enumerate(child.stdout, start=1):
             if line.endswith("\n"):  # the kill may have cut off the last one

@@ -17,6 +17,7 @@ from coterie_server.storage.damage import checksum
 from coterie_server.storage.mark import Mark, Progress, mark_path
 from coterie_server.storage.schema import APPLICATION_ID, SCHEMA_VERSION, open_database
 from tests.server.storage.doubles import PATIENCE_S
+from tests.support.processes import killed_on_error
 
 STORE: Final = "0123456789abcdef0123456789abcdef"
 COMMITS: Final = 40
@@ -178,12 +179,14 @@ def test_two_processes_bring_a_file_up_to_date_at_once(tmp_path: Path) -> None:
     with ExitStack() as stack:
         openers = [
             stack.enter_context(
-                subprocess.Popen(
-                    [sys.executable, "-c", OPENER],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    text=True,
-                    bufsize=1,
+                killed_on_error(
+                    subprocess.Popen(
+                        [sys.executable, "-c", OPENER],
+                        stdin=subprocess.PIPE,
+                        stdout=subprocess.PIPE,
+                        text=True,
+                        bufsize=1,
+                    )
                 )
             )
             for _ in range(2)

@@ -18,7 +18,7 @@ from coterie_server.net import Listener
 from coterie_server.net.sockets import can_share_ports, reserved
 from coterie_server.server import ServerError, ServerOptions
 from coterie_server.workers.ports import PortHolder, options_of_workers
-from tests.live.workers import free_ports
+from tests.support.ports import free_ports
 
 HOST = "127.0.0.1"
 needs_shared_ports = pytest.mark.skipif(
@@ -158,7 +158,7 @@ async def test_shared_sockets_are_inherited_where_they_can_not_be_shared(base: i
         for _ in range(4):
             _, writer = await asyncio.open_connection(HOST, base)
             writer.close()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while sum(each.stats().accepted for each in listeners) < 4:  # noqa: ASYNC110  # counts
                 await asyncio.sleep(0.01)
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, Final, TypeVar
@@ -27,8 +28,24 @@ T = TypeVar("T")
 #: How long a statement may take.  Disks that stand still for seconds do recover.
 ANSWER_S: Final = 10.0
 _CLOSE_S: Final = 1.0
+#: What asyncpg says of a connection that ended before the server had said whether it speaks TLS.
+_GIVEN_UP: Final = "unexpected connection_lost() call"
 #: Pauses between attempts to connect; the last one is repeated.
 _PAUSES_S: Final = (0.02, 0.05, 0.1, 0.2, 0.4)
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Whether a log line is about more than an attempt to connect that was given up.
+
+    asyncpg leaves a future behind if it is cancelled at a certain moment, as when a node stops, and
+    asyncio would log that as an error.
+    """
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, ConnectionError) or str(error) != _GIVEN_UP
+
+
+#: What asyncio logs to.
+logging.getLogger("asyncio").addFilter(_is_news)
 
 
 class Session:

@@ -14,7 +14,8 @@ from coterie_server.storage.abc import Store, StoreError
 from coterie_server.storage.postgres import PostgresStore
 from coterie_server.storage.postgres.errors import explain
 from tests.server.storage.doubles import Another, Database
-from tests.support.postgres_server import GUARDED, PostgresServer, free_port, running_server
+from tests.support.ports import free_port
+from tests.support.postgres_server import GUARDED, PostgresServer, running_server
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.slow]
 

@@ -124,7 +124,7 @@ async def test_append_whose_server_process_is_stopped(
         began = time.monotonic()
         with pytest.raises(StoreError, match="held a row for too long"):
             await other.claim([0], "ann", TTL_MS)
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 30
         assert not append.done()
     finally:
         os.kill(process, signal.SIGCONT)

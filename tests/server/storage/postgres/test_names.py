@@ -23,7 +23,7 @@ async def test_name_of_a_process_that_died_is_awaited(another: Another) -> None:
     async with another() as store:
         began = time.monotonic()
         await store.reserve("ann", TTL_MS)
-        assert 0.3 < time.monotonic() - began < 5
+        assert 0.3 < time.monotonic() - began < 30
     await dead.close()
 
 
@@ -34,7 +34,7 @@ async def test_name_is_had_as_soon_as_it_is_given_up(another: Another) -> None:
             waiting = asyncio.create_task(store.reserve("ann", TTL_MS))
             await asyncio.sleep(0.2)
             assert not waiting.done()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await waiting
 
 

@@ -15,18 +15,19 @@ import pytest
 
 from coterie_server.storage.abc import FencedError
 from coterie_server.storage.postgres import PostgresStore
+from tests.support.ports import free_port
 from tests.support.postgres_server import (
     PostgresServer,
     as_user,
-    free_port,
     give_to_user,
     server_folder,
 )
+from tests.support.processes import killed_on_error
 
 pytestmark = pytest.mark.asyncio
 
 TTL_MS = 60_000
-START_S = 20
+START_S = 60
 
 _CONFIGURATION = """
 [databases]
@@ -66,7 +67,9 @@ def pooler(request: pytest.FixtureRequest, postgres: PostgresServer) -> Iterator
             )
         )
         give_to_user(folder)
-        with subprocess.Popen([found, configuration], cwd=folder, **as_user()) as process:
+        with killed_on_error(
+            subprocess.Popen([found, configuration], cwd=folder, **as_user())
+        ) as process:
             await_port(port)
             yield port
             process.terminate()
