@@ -74,7 +74,7 @@ def run(effort: Effort) -> Report:
     ]
     notes = (
         f"{events:,} lines as in the suite `pipeline`, on workers of one core each.",
-        f"They and the driver share {os.cpu_count()} processors of one machine.",
+        f"They and the driver share {len(os.sched_getaffinity(0))} processors of one machine.",
         "Gains and lines a second do not count the start of Spark. One run each.",
     )
     return Report("Cluster", _COLUMNS, tuple(rows), notes)
