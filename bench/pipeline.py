@@ -54,9 +54,10 @@ def run(effort: Effort) -> Report:
         rows = tuple(_row(events) for events in sizes)
     except NoJavaError as error:
         return Report("Pipeline", _COLUMNS, (), (f"Left out: {error}",))
+    processors = len(os.sched_getaffinity(0))
     notes = (
         "Synthetic journals of 3 nodes, 120 groups of 6 members with 24 partitions; 97 % commits.",
-        f"Spark: all nine tables, on {len(os.sched_getaffinity(0))} processors of this machine, {_MEMORY}.",
+        f"Spark: all nine tables, on {processors} processors of this machine, {_MEMORY}.",
         "DuckDB: four of them, in plain SQL that ignores odd cases, on as many processors.",
         f"`coterie pipeline prepare` was {'' if is_prepared else 'not '}given before.",
         "The ratio does not count Spark's start. One run each.",
