@@ -13,7 +13,7 @@ from typing import Final
 from urllib.error import HTTPError
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, Route, expect
+from playwright.sync_api import APIResponse, Browser, Locator, Page, Route, expect
 
 from tests.console.conftest import SETTINGS
 from tests.console.console_page import (
@@ -470,6 +470,23 @@ def test_focus_goes_to_what_stands_beside_a_member_that_is_removed(
     page.get_by_role("button", name="Remove one").press("Enter")
     page.get_by_role("dialog").get_by_role("button", name="Remove").press("Enter")
     expect(page.locator("table.members tbody tr").first).to_contain_text("two")
+    expect(page.get_by_role("button", name="Drain two")).to_be_focused()
+
+
+def test_focus_is_not_lost_if_a_member_is_gone_before_its_removal_is_answered(
+    page: Page, daemon: Daemon, members: Members
+) -> None:
+    members.start("gone-first", instance="one")
+    members.start("gone-first", instance="two")
+    settled(daemon, "gone-first", 2, 12)
+    open_group(page, daemon, "gone-first")
+    answered: list[tuple[Route, APIResponse]] = []
+    page.route("**/members/remove", lambda route: answered.append((route, route.fetch())))
+    page.get_by_role("button", name="Remove one").press("Enter")
+    page.get_by_role("dialog").get_by_role("button", name="Remove").press("Enter")
+    expect(page.locator("table.members tbody tr").first).to_contain_text("two")
+    ((route, answer),) = answered
+    route.fulfill(response=answer)
     expect(page.get_by_role("button", name="Drain two")).to_be_focused()
 
 

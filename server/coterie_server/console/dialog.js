@@ -1,6 +1,6 @@
 // Questions that are answered before anything else: confirmations, and the token.
 
-import { element, fill, mark } from "./lib/dom.js";
+import { element, fill, focusOn, mark } from "./lib/dom.js";
 
 let opened = 0;
 
@@ -59,7 +59,7 @@ export function ask(title, body, button, confirm, { dangerous = false } = {}) {
     });
     dialog.addEventListener("close", () => {
       dialog.remove();
-      before?.focus?.({ preventScroll: true });
+      focusOn(before); // its row may have gone while this was open
       resolve(answer);
     });
     document.body.append(dialog);

@@ -105,12 +105,29 @@ export function reconcile(parent, items, keyOf, make, update) {
   }
 }
 
-// The focus of what goes is not to be lost: what stood beside it gets it.
+// What stood beside each child that is gone.
+const heirs = new WeakMap();
+
 function remove(child) {
-  const heir = child.contains(document.activeElement) ? (child.nextElementSibling ?? child.previousElementSibling) : null;
+  const hadFocus = child.contains(document.activeElement);
+  const heir = child.nextElementSibling ?? child.previousElementSibling;
   child.remove();
-  const control = heir?.matches("a, button") ? heir : heir?.querySelector("a, button:not([hidden])");
-  control?.focus({ preventScroll: true });
+  if (heir !== null) {
+    heirs.set(child, heir);
+  }
+  if (hadFocus) {
+    focusOn(child);
+  }
+}
+
+/** Give an element the focus; if it is gone, which is not to lose the focus, what stood beside it. */
+export function focusOn(element) {
+  let wanted = element;
+  while (wanted && !wanted.isConnected) {
+    wanted = heirs.get(wanted.getRootNode());
+  }
+  const control = wanted === element || wanted?.matches("a, button") ? wanted : wanted?.querySelector("a, button:not([hidden])");
+  control?.focus?.({ preventScroll: true });
 }
 
 // What is moved loses the focus.
