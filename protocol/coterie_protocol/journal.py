@@ -96,6 +96,7 @@ __all__ = [
     "event_of",
     "read_line",
     "read_values",
+    "write_around_number",
     "write_line",
 ]
 
@@ -163,19 +164,18 @@ _encode: Final = json.JSONEncoder(separators=(",", ":"), default=_plain).encode
 
 def write_line(line: Line) -> str:
     """Return the JSON text of a line, without a line break."""
-    event = line.event
-    values: dict[str, Any] = {
-        "v": SCHEMA_VERSION,
-        "ts": line.ts,
-        "node": line.node,
-        "seq": line.seq,
-        "group": event.group,
-        "kind": event.kind,
-    }
+    before, after = write_around_number(line.ts, line.node, line.event)
+    return f"{before}{line.seq}{after}"
+
+
+def write_around_number(ts: int, node: str, event: Event) -> tuple[str, str]:
+    """Return the text of a line before its number, and after it: for who gets to know that last."""
+    before = f'{{"v":{SCHEMA_VERSION},"ts":{ts},"node":{_encode(node)},"seq":'
+    values: dict[str, Any] = {"group": event.group, "kind": event.kind}
     # `group` is there already and keeps its place.
     for name in _FIELDS[type(event)]:
         values[name] = getattr(event, name)
-    return _encode(values)
+    return before, f",{_encode(values)[1:]}"
 
 
 def read_line(text: str | bytes) -> Line:

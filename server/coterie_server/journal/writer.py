@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from coterie_protocol.journal import Event, Line, OffsetsCommitted, write_line
+from coterie_protocol.journal import Event, OffsetsCommitted, write_around_number
 from coterie_server.journal.segments import Segments
 from coterie_server.log.logger import get_logger
 
@@ -24,13 +24,8 @@ QUEUE_LINES: Final = 65_536
 
 #: How long a line waits at most before it is handed to the operating system.
 _FLUSH_S: Final = 0.25
-#: How many lines are encoded and written at a time: at least so many, or this share of those
-#: that wait.
-_BATCH_LINES: Final = 32
-_BATCH_SHARE: Final = 64
-#: How long the thread sleeps between two batches.  Encoding holds Python's lock, and the event loop
-#: waits up to 5 ms each time that it wants the lock back.
-_PAUSE_S: Final = 0.0005
+#: How many lines are written at a time.
+_BATCH_LINES: Final = 1024
 #: How long to wait after the disk has failed, and how often to log that it still does.
 _RETRY_S: Final = 1.0
 _COMPLAIN_EVERY_S: Final = 60.0
@@ -55,9 +50,12 @@ class JournalStats:
 class JournalWriter:
     """Writes the events of one node into files of a directory.
 
-    `observe` belongs to the event loop's thread: it numbers the event and queues it.  A thread
-    encodes it as a line and writes that within a second.  When the disk can't keep up and the
-    queue is full, lines are dropped; they had been numbered, so readers see a gap.
+    `observe` belongs to the event loop's thread: it numbers the event and queues its line, which a
+    thread writes within a second.  When the disk can't keep up and the queue is full, lines are
+    dropped; they had been numbered, so readers see a gap.
+
+    Lines are encoded by the event loop, though the thread could do it: it would need Python's lock
+    for that, and a busy loop pays more for a thread that waits for the lock than for the work.
 
     The first line gets the number after the last one found in the directory.
     """
@@ -87,14 +85,14 @@ class JournalWriter:
         self._commits = commits
         self._queue_lines = queue_lines
         # Both threads use these: a deque allows it, and the flag only decides on a log line.
-        self._queue: deque[tuple[int, int, Event]] = deque()
+        self._queue: deque[tuple[int, str, str]] = deque()
         self._is_dropping = False
         # Only the event loop's thread changes these.
         self._observed = 0
         self._dropped = 0
         # Only the writer's thread changes these.
         self._first_seq: int | None = None
-        self._encoded: list[tuple[int, bytes]] = []
+        self._numbered: list[tuple[int, bytes]] = []
         self._lines = 0
         self._bytes = 0
         self._lost = 0
@@ -119,7 +117,13 @@ class JournalWriter:
         if len(self._queue) >= self._queue_lines:
             self._drop()
             return
-        self._queue.append((self._observed, ts_ms, event))
+        try:
+            before, after = write_around_number(ts_ms, self._node, event)
+        except Exception as error:  # noqa: BLE001  # a bug in an event must cost no more than its line
+            self._dropped += 1
+            _log.error("journal line lost", kind=event.kind, error=repr(error))
+            return
+        self._queue.append((self._observed, before, after))
 
     def _drop(self) -> None:
         self._dropped += 1
@@ -138,7 +142,7 @@ class JournalWriter:
             lines=self._lines,
             bytes=self._bytes,
             dropped=self._dropped + self._lost,
-            queued=len(self._queue) + len(self._encoded),
+            queued=len(self._queue) + len(self._numbered),
             failing=self._failing,
         )
 
@@ -189,40 +193,30 @@ class JournalWriter:
         while True:
             self._segments.end_if_old()
             self._delete_old()
-            if not self._encoded:
-                self._encode()
-            if not self._encoded:
+            if not self._numbered:
+                self._number()
+            if not self._numbered:
                 self._recover()
                 return
             self._write()
             self._recover()
-            if self._queue:
-                time.sleep(_PAUSE_S)
 
-    def _encode(self) -> None:
-        first_seq = self._first_seq or 1
-        waiting = len(self._queue)
-        for _ in range(min(waiting, max(_BATCH_LINES, waiting // _BATCH_SHARE))):
-            number, ts_ms, event = self._queue.popleft()
-            seq = first_seq + number - 1
-            try:
-                text = write_line(Line(ts_ms, self._node, seq, event))
-            except (TypeError, ValueError, RecursionError) as error:
-                # A bug in the event; it must not cost other lines.
-                self._lost += 1
-                _log.error("journal line lost", kind=event.kind, error=repr(error))
-                self._settle(1)
-                continue
-            self._encoded.append((seq, text.encode() + b"\n"))
+    def _number(self) -> None:
+        # The number of the first line is known only when the directory could be read.
+        offset = (self._first_seq or 1) - 1
+        for _ in range(min(len(self._queue), _BATCH_LINES)):
+            number, before, after = self._queue.popleft()
+            seq = offset + number
+            self._numbered.append((seq, f"{before}{seq}{after}\n".encode()))
 
     def _write(self) -> None:
-        before, size = len(self._encoded), sum(len(data) for _, data in self._encoded)
+        before, size = len(self._numbered), sum(len(data) for _, data in self._numbered)
         try:
-            self._segments.write(self._encoded)
+            self._segments.write(self._numbered)
         finally:
-            written = before - len(self._encoded)
+            written = before - len(self._numbered)
             self._lines += written
-            self._bytes += size - sum(len(data) for _, data in self._encoded)
+            self._bytes += size - sum(len(data) for _, data in self._numbered)
             self._settle(written)
 
     def _settle(self, lines: int) -> None:
@@ -267,7 +261,7 @@ class JournalWriter:
             )
 
     def _finish(self) -> None:
-        left = len(self._queue) + len(self._encoded)
+        left = len(self._queue) + len(self._numbered)
         if left:
             self._lost += left
             _log.error("journal lines lost at shutdown", lines=left)

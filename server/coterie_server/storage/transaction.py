@@ -43,10 +43,10 @@ _COUNT: Final = (
     " (SELECT group_concat(shard || ':' || epoch) FROM leases WHERE owner <> '')"
 )
 _DROP: Final = "DELETE FROM records WHERE shard = ?1 AND key IN ({})"
-#: How many records a statement writes.  Each statement releases Python's lock and may wait 5 ms to
-#: get it back from a busy event loop, so one for each record would be far too slow.  Every SQLite
-#: takes 999 parameters; a record needs three.
-_ROWS: Final = (256, 64, 16, 4, 1)
+#: How many records a statement writes, of whatever shards.  Each statement releases Python's lock
+#: and may wait 5 ms to get it back from a busy event loop, so one for each record would be far too
+#: slow.  Every SQLite takes 999 parameters; a record needs four.
+_ROWS: Final = (240, 64, 16, 4, 1)
 
 T = TypeVar("T")
 
@@ -72,20 +72,24 @@ class Transaction:
         self._progress = Progress(store, commits)
         self._held_epochs = _epochs(epochs or "")
 
-    def end(self) -> Progress:
-        """Write what was gathered, make it durable, and return how far the store has come."""
+    def write(self) -> None:
+        """Write what was gathered, which is not durable yet."""
+        # In key order, neighbours are written while their page is at hand.
+        kept = sorted(
+            (shard, key, value, checksum(shard, key, value))
+            for shard, changes in self._changes.items()
+            for key, value in changes.items()
+            if value is not None
+        )
+        for rows in _parts(kept):
+            self._connection.execute(_keep(len(rows)), tuple(chain.from_iterable(rows)))
         for shard, changes in self._changes.items():
-            # In key order, neighbours are written while their page is at hand.
-            kept = sorted(
-                (key, value, checksum(shard, key, value))
-                for key, value in changes.items()
-                if value is not None
-            )
-            for rows in _parts(kept):
-                self._connection.execute(_keep(len(rows)), (shard, *chain.from_iterable(rows)))
             dropped = sorted(key for key, value in changes.items() if value is None)
             for keys in _parts(dropped):
                 self._connection.execute(_drop(len(keys)), (shard, *keys))
+
+    def commit(self) -> Progress:
+        """Make durable what was written, and return how far the store has come."""
         self._connection.execute("COMMIT")
         return self._progress
 
@@ -191,10 +195,7 @@ def _parts(items: Sequence[T]) -> Iterator[Sequence[T]]:
 
 @cache
 def _keep(rows: int) -> str:
-    places = ", ".join(
-        f"(?1, ?{3 * row + 2}, ?{3 * row + 3}, ?{3 * row + 4})" for row in range(rows)
-    )
-    return _KEEP.format(places)
+    return _KEEP.format(", ".join(["(?, ?, ?, ?)"] * rows))
 
 
 @cache

@@ -6,11 +6,11 @@ import asyncio
 import contextlib
 import sqlite3
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeVar
 
 from coterie_server.storage.abc import FencedError, Lease, StoreError
@@ -20,6 +20,7 @@ from coterie_server.storage.guard import Guard, read_progress
 from coterie_server.storage.mark import Mark, Progress, mark_path
 from coterie_server.storage.schema import Connect, explain, open_database
 from coterie_server.storage.transaction import Transaction
+from coterie_server.storage.turns import Turns
 
 __all__ = ["WriterThread"]
 
@@ -103,7 +104,7 @@ class WriterThread:
 
     All writes that wait when the thread looks become one transaction: while one commit is on its
     way to the disk, the next one gathers.  Results go back to the loop once for each transaction,
-    not once for each call.
+    not once for each call.  What comes before a commit and after it is done in turns of the thread.
     """
 
     def __init__(self, path: Path, connect: Connect, *, accept_loss: bool = False) -> None:
@@ -112,7 +113,8 @@ class WriterThread:
         self._accept_loss = accept_loss
         self._loop = asyncio.get_running_loop()
         self._database: _Database
-        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()  # None is the end
+        self._jobs: deque[_Job | None] = deque()  # None is the end
+        self._turns = Turns(self._loop)
         self._broken: dict[int, tuple[int, str]] = {}
         self._started: asyncio.Future[None] = self._loop.create_future()
         self._ended: asyncio.Future[None] = self._loop.create_future()
@@ -128,12 +130,12 @@ class WriterThread:
             self._thread.join()
             raise
         except asyncio.CancelledError:
-            self._jobs.put(None)  # as `stop` will not be called
+            self._put(None)  # as `stop` will not be called
             raise
 
     async def stop(self) -> None:
         """Finish earlier calls, close the file and end the thread."""
-        self._jobs.put(None)
+        self._put(None)
         await self._ended
         self._thread.join()  # it has nothing left to do, so this does not hold the loop up
 
@@ -144,7 +146,7 @@ class WriterThread:
     def read(self, work: Callable[[sqlite3.Connection], T]) -> asyncio.Future[T]:
         """Run a reading call after all earlier calls."""
         future: asyncio.Future[T] = self._loop.create_future()
-        self._jobs.put(_Read(future, work))
+        self._put(_Read(future, work))
         return future
 
     def write(
@@ -152,8 +154,12 @@ class WriterThread:
     ) -> asyncio.Future[T]:
         """Run a writing call; it is durable when the future is done."""
         future: asyncio.Future[T] = self._loop.create_future()
-        self._jobs.put(_Write(future, work, appends_under))
+        self._put(_Write(future, work, appends_under))
         return future
+
+    def _put(self, job: _Job | None) -> None:
+        self._jobs.append(job)
+        self._turns.give_soon()
 
     def _run(self) -> None:
         try:
@@ -170,6 +176,7 @@ class WriterThread:
             while self._do(database, self._wait()):
                 pass
         finally:
+            self._turns.end()
             database.close()
             self._post([(self._ended, None)])
 
@@ -186,13 +193,9 @@ class WriterThread:
 
     def _wait(self) -> list[_Job | None]:
         """Wait for a job; return all that wait."""
-        jobs = [self._jobs.get()]
-        try:
-            while len(jobs) < GROUP_JOBS_MAX:
-                jobs.append(self._jobs.get_nowait())
-        except Empty:
-            pass
-        return jobs
+        while not self._jobs:
+            self._turns.wait(self._jobs)
+        return [self._jobs.popleft() for _ in range(min(len(self._jobs), GROUP_JOBS_MAX))]
 
     def _do(self, database: _Database, jobs: Sequence[_Job | None]) -> bool:
         """Do a group of jobs; return False when it is time to end.
@@ -222,7 +225,11 @@ class WriterThread:
                     results.append((job.future, job.work(transaction)))
                 except (FencedError, StoreError) as refusal:
                     results.append((job.future, refusal))
-            database.wrote(transaction.end())
+            transaction.write()
+            self._turns.end()
+            progress = transaction.commit()
+            self._turns.ask()
+            database.wrote(progress)
         except Exception as error:  # noqa: BLE001  # a bug must fail its callers, not hang them
             self._roll_back(connection)
             return self._fail(jobs, error)

@@ -119,7 +119,22 @@ async def test_results_come_back_once_for_a_group(
         tasks += await begun(*(store.append(lease, [(b"a", b"1")]) for _ in range(100)))
         monkeypatch.setattr(loop, "call_soon_threadsafe", counted)
     await outcomes(tasks)
-    assert len(woken) == 2
+    assert woken.count(writer_thread._deliver) == 2  # noqa: SLF001
+    assert len(woken) == 4  # with the turn before each of them
+
+
+async def test_appends_to_many_shards_take_as_few_statements_as_those_to_one(
+    store: SqliteStore, disk: Disk
+) -> None:
+    leases = await store.claim(range(50), "ann", TTL_MS)
+    with disk.held():
+        tasks = await begun(store.append(leases[0], [(b"first", b"1")]))
+        await disk.stands_still()
+        tasks += await begun(*(store.append(lease, [(b"a", b"1")]) for lease in leases))
+        before = len(disk.traced)
+    await outcomes(tasks)
+    written = [text for text in disk.traced[before:] if text.startswith("INSERT INTO records")]
+    assert len(written) == 6  # 1; three times 16, 1 and 1
 
 
 async def test_of_a_key_in_a_group_only_the_last_value_is_written(

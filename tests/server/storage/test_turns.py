@@ -1,0 +1,124 @@
+"""Turns: the event loop stands aside for a thread, and never for long."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from coterie_server.storage import turns
+from coterie_server.storage.turns import Turns
+from tests.server.storage.doubles import PATIENCE_S
+
+pytestmark = pytest.mark.asyncio
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the loop stand aside for as long as it takes."""
+    monkeypatch.setattr(turns, "LONGEST_S", PATIENCE_S)
+
+
+def in_thread(work: Callable[[], None]) -> Awaitable[None]:
+    """Run the thread's part."""
+    return asyncio.wait_for(asyncio.to_thread(work), PATIENCE_S)
+
+
+async def asking(given: Turns, begun: asyncio.Task[Any]) -> None:
+    """Wait until the thread asks for a turn."""
+    async with asyncio.timeout(PATIENCE_S):
+        # Nothing else shows it.
+        while not given._is_asking and not begun.done():  # noqa: ASYNC110, SLF001
+            await asyncio.sleep(0)
+
+
+@pytest.mark.usefixtures("patient")
+async def test_the_loop_does_nothing_in_a_turn() -> None:
+    loop = asyncio.get_running_loop()
+    given, work, done = Turns(loop), list[int](), list[str]()
+
+    def thread() -> None:
+        given.wait(work)
+        done.append("thread")
+        given.end()
+
+    running = asyncio.ensure_future(in_thread(thread))
+    await asking(given, running)
+    work.append(1)
+    given.give_soon()
+    loop.call_soon(done.append, "loop")
+    await running
+    assert done == ["thread", "loop"]
+
+
+@pytest.mark.usefixtures("patient")
+async def test_a_thread_that_has_work_need_not_be_given_a_turn() -> None:
+    given = Turns(asyncio.get_running_loop())
+
+    def thread() -> None:
+        given.wait([1])
+        given.end()
+        given.ask()
+        given.end()
+
+    await in_thread(thread)
+
+
+async def test_the_loop_goes_on_if_a_turn_takes_long() -> None:
+    given, goes_on = Turns(asyncio.get_running_loop()), threading.Event()
+
+    def thread() -> None:
+        given.ask()
+        assert goes_on.wait(PATIENCE_S)
+        given.end()
+
+    running = asyncio.ensure_future(in_thread(thread))
+    await asking(given, running)
+    goes_on.set()
+    await running
+
+
+async def test_a_turn_that_ends_late_does_not_shorten_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loop = asyncio.get_running_loop()
+    given, late, moved = Turns(loop), threading.Event(), threading.Event()
+
+    def thread() -> None:
+        given.ask()
+        assert late.wait(PATIENCE_S)  # by when the loop has gone on
+        given.end()
+        given.ask()
+        loop.call_soon_threadsafe(moved.set)
+        assert not moved.wait(0.05)
+        given.end()
+
+    running = asyncio.ensure_future(in_thread(thread))
+    await asking(given, running)
+    await asyncio.sleep(0)  # the turn begins, and is over for the loop
+    monkeypatch.setattr(turns, "LONGEST_S", PATIENCE_S)
+    late.set()
+    await running
+
+
+async def test_a_turn_that_nobody_wants_is_none() -> None:
+    given = Turns(asyncio.get_running_loop())
+    given.give_soon()
+    given.give_soon()
+    await asyncio.sleep(0)
+
+
+async def test_a_thread_whose_loop_is_closed_goes_on() -> None:
+    loop = asyncio.new_event_loop()
+    given = Turns(loop)
+    loop.close()
+
+    def thread() -> None:
+        given.wait([1])
+        given.ask()
+        given.end()
+
+    await in_thread(thread)
