@@ -157,7 +157,7 @@ def _forget_moved(spark: SparkSession, warehouse: Warehouse, present: Collection
         if not exists(spark, path)
         for other in by_name[_plain_name(path)]
     ]
-    moved = _contained(warehouse.fitting().bronze(), pairs)
+    moved = _contained(warehouse.fitting().bronze(), pairs) if pairs else None
     if moved:
         # The tables have to be made again: that counts as a run, which read nothing.
         state["runs"] += 1
@@ -169,8 +169,6 @@ def _forget_moved(spark: SparkSession, warehouse: Warehouse, present: Collection
 
 def _contained(bronze: DataFrame, pairs: Sequence[tuple[str, str]]) -> set[str]:
     """The first files of pairs all of whose lines are in the second one."""
-    if not pairs:
-        return set()
     asked = bronze.sparkSession.createDataFrame(list(pairs), "old STRING, new STRING")
     lines = bronze.where("digest IS NOT NULL").select("segment", "digest")
     old = lines.join(F.broadcast(asked), F.col("segment") == F.col("old")).drop("segment")

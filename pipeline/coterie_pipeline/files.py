@@ -117,12 +117,12 @@ class Files:
 
         The end of a process ends it.  Only directories of this machine can be held.
         """
-        place = self._path("").toUri()
-        if self._system("").getScheme() != "file":
+        place = self._local("")
+        if place is None:
             yield
             return
-        Path(place.getPath()).mkdir(parents=True, exist_ok=True)
-        directory = os.open(place.getPath(), os.O_RDONLY)
+        place.mkdir(parents=True, exist_ok=True)
+        directory = os.open(place, os.O_RDONLY)
         try:
             try:
                 fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -210,13 +210,12 @@ class Files:
 
     def link(self, name: str, place: str) -> None:
         """Have a file at another place as well, which costs no copy where that is possible."""
-        system = self._system(name)
-        if system.getScheme() != "file":
-            util = self._jvm.org.apache.hadoop.fs.FileUtil
+        old, new = self._local(name), self._local(place)
+        if old is None or new is None:
+            system, util = self._system(name), self._jvm.org.apache.hadoop.fs.FileUtil
             paths = system, self._path(name), system, self._path(place)
             util.copy(*paths, False, self._configuration)  # noqa: FBT003
             return
-        old, new = (Path(self._path(each).toUri().getPath()) for each in (name, place))
         new.parent.mkdir(parents=True, exist_ok=True)
         try:
             new.hardlink_to(old)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -26,7 +27,7 @@ from coterie_pipeline.files import Files, literal
 from coterie_pipeline.layout import Counted, write_table
 from coterie_pipeline.session import is_local, quick_session
 from coterie_pipeline.steps import REPLAY, Materialize, make_tables
-from coterie_pipeline.steps.parsing import Parsed, lines_schema
+from coterie_pipeline.steps.parsing import COMMITS, Parsed, lines_schema
 from coterie_pipeline.tables import TABLES
 
 __all__ = [
@@ -60,6 +61,9 @@ _KEPT: Final = 2
 
 #: With fewer bytes of lines as they are stored, generating code takes longer than it saves.
 _LITTLE_BYTES: Final = 8_000_000
+
+#: How many tables are written at once: most are small, and take longer to plan than to write.
+_TABLES_AT_ONCE: Final = 2
 
 _NAMES: Final = frozenset(table.name for table in TABLES)
 
@@ -196,6 +200,7 @@ class Warehouse:
     def add_in_turn(self, piece: str, bronze: Iterable[DataFrame]) -> None:
         """Write a piece of frames, asking for each one when those before it are written.
 
+        A frame without the column `part` has commits.
         It is written aside, where no reader looks, and put in place in one step.  In an object
         store that would copy it, so there it is known by the state alone that it is whole.
         """
@@ -203,8 +208,12 @@ class Warehouse:
         aside = f"{BRONZE}/{ASIDE}{piece}" if self.files.can_rename else place
         self.files.delete(aside)
         for rows in bronze:
-            lines = rows.drop("piece").write.mode("append").partitionBy("part")
-            lines.parquet(self.files.path(aside))
+            lines = rows.drop("piece").write.mode("append")
+            if "part" in rows.columns:
+                lines.partitionBy("part").parquet(self.files.path(aside))
+            else:
+                # Into their folder, as Spark would look it up for each of them.
+                lines.parquet(self.files.path(f"{aside}/part={COMMITS}"))
         if aside != place:
             self.files.replace(aside, place)
 
@@ -291,10 +300,15 @@ class Warehouse:
             on_stage(name)
             counts[name] = Observation()
             counted = Counted(counts[name], (F.count(F.lit(1)).alias("rows"),))
-            write_table(name, rows, self.files.path(f"{folder}/{name}"), counted)
+            path = self.files.path(f"{folder}/{name}")
+            writing.append(pool.submit(write_table, name, rows, path, counted))
             return rows
 
-        make_tables(self.bronze(), ends, materialize)
+        writing: list[Future[None]] = []
+        with ThreadPoolExecutor(_TABLES_AT_ONCE) as pool:
+            make_tables(self.bronze(), ends, materialize)
+            for each in writing:
+                each.result()
         rows = {name: each.get["rows"] for name, each in counts.items()}
         return {"rows": rows, "through": through}
 

@@ -5,17 +5,18 @@ The rules about a group take in the rows of its tables one by one, and speak at 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from typing import Protocol
 
 from coterie_pipeline.advice import members, ownership, timeouts
-from coterie_pipeline.advice.sentences import Row
+from coterie_pipeline.advice.sentences import Row, Take
 
 __all__ = ["GroupAdvice"]
 
 
 class _Rule(Protocol):
-    def note(self, name: str, row: Row) -> None: ...
+    def takes(self) -> Mapping[str, Take]: ...
 
     def rows(self, group: str) -> Iterator[Row]: ...
 
@@ -38,11 +39,15 @@ class GroupAdvice:
             members.OneNameForTwo(),
             members.WentBack(),
         )
+        self._takes = defaultdict[str, list[Take]](list)
+        for rule in self._rules:
+            for table, take in rule.takes().items():
+                self._takes[table].append(take)
 
     def note(self, name: str, row: Row) -> None:
         """Take in the next row of a table of the group, or of `refusals`."""
-        for rule in self._rules:
-            rule.note(name, row)
+        for take in self._takes.get(name, ()):
+            take(row)
 
     def rows(self) -> Iterator[Row]:
         """The rows of `advice`; there are no more rows of others."""

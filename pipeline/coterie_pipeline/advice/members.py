@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from coterie_pipeline.advice.sentences import (
     Row,
+    Take,
     Times,
     advise,
     count_of,
@@ -32,9 +33,12 @@ class Restarts:
         self._back_ms: list[int] = []
         self._members: set[str] = set()
 
-    def note(self, name: str, row: Row) -> None:
-        """Take in the next row of a table."""
-        if name != "member_sessions" or row["kind"] != "dynamic" or row["ended"] != "left":
+    def takes(self) -> Mapping[str, Take]:
+        """What takes in the rows of tables."""
+        return {"member_sessions": self._note}
+
+    def _note(self, row: Row) -> None:
+        if row["kind"] != "dynamic" or row["ended"] != "left":
             return
         back_ms = row["back_after_ms"]
         if back_ms is not None and back_ms <= _RESTART_MS:
@@ -82,9 +86,12 @@ class Flapping:
     def __init__(self) -> None:
         self._found: dict[str, _Restless] = {}
 
-    def note(self, name: str, row: Row) -> None:
-        """Take in the next row of a table."""
-        if name != "member_sessions" or not row["is_flapping"]:
+    def takes(self) -> Mapping[str, Take]:
+        """What takes in the rows of tables."""
+        return {"member_sessions": self._note}
+
+    def _note(self, row: Row) -> None:
+        if not row["is_flapping"]:
             return
         it = self._found.setdefault(row["identity"], _Restless())
         joined_ms, ended_ms = row["joined_ms"], row["ended_ms"]
@@ -123,9 +130,12 @@ class Slow:
     def __init__(self) -> None:
         self._found: dict[str, _Waited] = {}
 
-    def note(self, name: str, row: Row) -> None:
-        """Take in the next row of a table."""
-        if name != "rebalances" or row["prepare_ms"] is None or not row["late"]:
+    def takes(self) -> Mapping[str, Take]:
+        """What takes in the rows of tables."""
+        return {"rebalances": self._note}
+
+    def _note(self, row: Row) -> None:
+        if row["prepare_ms"] is None or not row["late"]:
             return
         last = row["late"][0]
         if (last["after_ms"] or 0) < _SLOW_MS:
@@ -170,13 +180,15 @@ class OneNameForTwo:
     def __init__(self) -> None:
         self._found: dict[str, _Fenced] = {}
 
-    def note(self, name: str, row: Row) -> None:
-        """Take in the next row of a table."""
-        if name == "refusals":
-            it = self._found.setdefault(row["instance"], _Fenced())
-            it.count += 1
-            it.hosts.update(host for host in (row["host"], row["holder_host"]) if host)
-            it.times.note(row["at"], row["at"])
+    def takes(self) -> Mapping[str, Take]:
+        """What takes in the rows of tables."""
+        return {"refusals": self._note}
+
+    def _note(self, row: Row) -> None:
+        it = self._found.setdefault(row["instance"], _Fenced())
+        it.count += 1
+        it.hosts.update(host for host in (row["host"], row["holder_host"]) if host)
+        it.times.note(row["at"], row["at"])
 
     def rows(self, group: str) -> Iterator[Row]:
         """What there is to say."""
@@ -205,9 +217,12 @@ class WentBack:
         self._partitions: set[tuple[str, int]] = set()
         self._deepest: tuple[tuple[Any, ...], Row] | None = None
 
-    def note(self, name: str, row: Row) -> None:
-        """Take in the next row of a table."""
-        if name != "commits" or not row["regressions"]:
+    def takes(self) -> Mapping[str, Take]:
+        """What takes in the rows of tables."""
+        return {"commits": self._note}
+
+    def _note(self, row: Row) -> None:
+        if not row["regressions"]:
             return
         self._count += row["regressions"]
         self._partitions.add((row["topic"], row["partition"]))

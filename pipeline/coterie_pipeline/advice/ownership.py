@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from coterie_pipeline.advice.sentences import (
     Row,
+    Take,
     Times,
     advise,
     count_of,
@@ -33,9 +34,12 @@ class Overlaps:
         self._sure = _Doubly()
         self._possible = _Doubly()
 
-    def note(self, name: str, row: Row) -> None:
-        """Take in the next row of a table."""
-        if name == "ownership_faults" and row["fault"] == "overlap":
+    def takes(self) -> Mapping[str, Take]:
+        """What takes in the rows of tables."""
+        return {"ownership_faults": self._note}
+
+    def _note(self, row: Row) -> None:
+        if row["fault"] == "overlap":
             (self._sure if row["sure_ms"] > 0 else self._possible).note(row)
 
     def rows(self, group: str) -> Iterator[Row]:
@@ -103,11 +107,16 @@ class Eager:
         self._saves_ms = 0
         self._count = 0
 
-    def note(self, name: str, row: Row) -> None:
-        """Take in the next row of a table."""
-        if name == "rebalances" and row["protocol"] in _EAGER:
+    def takes(self) -> Mapping[str, Take]:
+        """What takes in the rows of tables."""
+        return {"rebalances": self._note_rebalance, "ownership_faults": self._note_fault}
+
+    def _note_rebalance(self, row: Row) -> None:
+        if row["protocol"] in _EAGER:
             self._protocol = row["protocol"]
-        if name == "ownership_faults" and row["fault"] == "gap":
+
+    def _note_fault(self, row: Row) -> None:
+        if row["fault"] == "gap":
             self._stopped_ms += row["sure_ms"]
             if row["began"] == "let_go" and row["holder"] == row["next_holder"]:
                 self._saves_ms += row["sure_ms"]
@@ -148,9 +157,12 @@ class WithoutOwner:
         self._stopped_ms = 0
         self._first: tuple[tuple[Any, ...], Row] | None = None
 
-    def note(self, name: str, row: Row) -> None:
-        """Take in the next row of a table."""
-        if name == "ownership_faults" and row["fault"] == "gap" and row["is_open"]:
+    def takes(self) -> Mapping[str, Take]:
+        """What takes in the rows of tables."""
+        return {"ownership_faults": self._note}
+
+    def _note(self, row: Row) -> None:
+        if row["fault"] == "gap" and row["is_open"]:
             self._count += 1
             self._stopped_ms += row["sure_ms"]
             self._times.note(row["from_ms"], row["to_ms"])
@@ -183,9 +195,12 @@ class Idle:
     def __init__(self) -> None:
         self._latest: Row | None = None
 
-    def note(self, name: str, row: Row) -> None:
-        """Take in the next row of a table."""
-        if name == "rebalances" and row["outcome"] == "completed" and row["partitions"] is not None:
+    def takes(self) -> Mapping[str, Take]:
+        """What takes in the rows of tables."""
+        return {"rebalances": self._note}
+
+    def _note(self, row: Row) -> None:
+        if row["outcome"] == "completed" and row["partitions"] is not None:
             self._latest = row
 
     def rows(self, group: str) -> Iterator[Row]:

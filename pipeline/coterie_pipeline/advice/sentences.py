@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, Final
 
 __all__ = [
     "Row",
+    "Take",
     "Times",
     "advise",
     "count_of",
@@ -17,6 +18,9 @@ __all__ = [
 ]
 
 Row = dict[str, Any]
+
+Take = Callable[[Row], None]
+"""Takes in the next row of a table."""
 
 _MOST: Final = 2**63 - 1
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from coterie_pipeline.advice.sentences import Row, Times, advise, count_of, seconds
+from coterie_pipeline.advice.sentences import Row, Take, Times, advise, count_of, seconds
 
 __all__ = ["RebalanceTimeouts", "SessionTimeouts"]
 
@@ -44,13 +44,9 @@ class SessionTimeouts:
         self._stopped_ms: int | None = None
         self._of_silence = 0
 
-    def note(self, name: str, row: Row) -> None:
-        """Take in the next row of a table."""
-        match name:
-            case "rebalances":
-                self._note_rebalance(row)
-            case "member_sessions" if row["ended"] == "session_expired":
-                self._note_given_up(row)
+    def takes(self) -> Mapping[str, Take]:
+        """What takes in the rows of tables."""
+        return {"rebalances": self._note_rebalance, "member_sessions": self._note_session}
 
     def rows(self, group: str) -> Iterator[Row]:
         """What there is to say."""
@@ -79,9 +75,10 @@ class SessionTimeouts:
             # Those that follow from one are part of what it cost.
             self._of_silence += row["root"] == row["rebalance"]
 
-    def _note_given_up(self, row: Row) -> None:
+    def _note_session(self, row: Row) -> None:
         # Journals that were made of Kafka's logs may not know the timeout.
-        if row["silent_ms"] is None or (row["session_timeout_ms"] or 0) <= 0:
+        is_known = row["silent_ms"] is not None and (row["session_timeout_ms"] or 0) > 0
+        if row["ended"] != "session_expired" or not is_known:
             return
         if row["identity"] != self._latest:
             self._forget_latest()
@@ -136,10 +133,12 @@ class RebalanceTimeouts:
         self._limit_ms = 0
         self._first: tuple[tuple[int, str], str] | None = None
 
-    def note(self, name: str, row: Row) -> None:
-        """Take in the next row of a table."""
-        is_late = row.get("ended") in ("rebalance_expired", "sync_expired")
-        if name != "member_sessions" or not is_late:
+    def takes(self) -> Mapping[str, Take]:
+        """What takes in the rows of tables."""
+        return {"member_sessions": self._note}
+
+    def _note(self, row: Row) -> None:
+        if row["ended"] not in ("rebalance_expired", "sync_expired"):
             return
         self._count += 1
         self._members.add(row["identity"])

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -31,5 +32,11 @@ def map_batches(
 def frame_of(spark: SparkSession, table: pa.Table, schema: StructType) -> DataFrame:
     """A table as a frame, all in one partition."""
     # Spark can't take an Arrow table without rows.
-    rows = table if table.num_rows else []
-    return spark.createDataFrame(rows, schema).coalesce(1)
+    rows = spark.createDataFrame(table, schema) if table.num_rows else _no_rows(spark, schema)
+    return rows.coalesce(1)
+
+
+def _no_rows(spark: SparkSession, schema: StructType) -> DataFrame:
+    """A frame without rows; of an empty list, Spark would have a Python process make it."""
+    nothing = (F.lit(None).cast(each.dataType).alias(each.name) for each in schema.fields)
+    return spark.range(0).select(*nothing)

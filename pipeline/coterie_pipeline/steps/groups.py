@@ -178,7 +178,8 @@ class _Group:
         """Take in the next commits."""
         times_ms = lines.column("ts").to_numpy()
         members, offsets = (lines.column(name).to_pylist() for name in ("member", "text"))
-        yield from self._noted("commits", self._commits.add(times_ms, members, offsets))
+        hours = self._commits.add(times_ms, members, offsets)
+        yield from self._noted(("commits", row) for row in hours)
 
     def add_control(self, lines: pa.RecordBatch) -> None:
         """Take in the next control lines."""
@@ -189,15 +190,15 @@ class _Group:
 
     def finish(self) -> Iterator[tuple[str, Any]]:
         """There are no more lines; all other rows."""
-        yield from self._noted("commits", self._commits.finish())
+        yield from self._noted(("commits", row) for row in self._commits.finish())
         horizon_ms = self._commits.last_ms
-        for name, row in replay_group(self.name, self._lines, self._deleted_ms, horizon_ms):
-            yield from self._noted(name, [row])
+        replayed = replay_group(self.name, self._lines, self._deleted_ms, horizon_ms)
+        yield from self._noted(replayed)
         yield from (("group_health", row) for row in self._health.rows())
         yield from (("advice", row) for row in self._advice.rows())
 
-    def _noted(self, name: str, rows: Iterable[Any]) -> Iterator[tuple[str, Any]]:
-        for row in rows:
+    def _noted(self, found: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+        for name, row in found:
             self._health.note(name, row)
             self._advice.note(name, row)
             if name in OUTPUTS:

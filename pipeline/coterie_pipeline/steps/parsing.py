@@ -47,10 +47,11 @@ REST_DAMAGED: Final = "the rest of this file can't be unpacked"
 _COMMITTED: Final = OffsetsCommitted.kind
 
 # Commits as Coterie writes them.  A line of another form may be one, too; it is judged in Python.
-_NAME: Final = r'"[^"\\\x00-\x1f]*+"'
-_DATE: Final = "(?:0|[1-9][0-9]{0,11}|[1-3][0-9]{12})"
-_COUNT: Final = "(?:0|[1-9][0-9]{0,8})"
-_OFFSET: Final = "(?:0|[1-9][0-9]{0,17})"
+# Names have no commas, as lines are cut there, and are ASCII, as Coterie escapes all else.
+_NAME: Final = r'"[ !#-+\--\[\]-~]*+"'
+_DATE: Final = "(?!0[0-9]|[4-9][0-9]{12})[0-9]{1,13}+"
+_COUNT: Final = "(?!0[0-9])[0-9]{1,9}+"
+_OFFSET: Final = "(?!0[0-9])[0-9]{1,18}+"
 _OFFSETS: Final = rf'"{_COUNT}":{_OFFSET}'
 _TOPIC: Final = rf"{_NAME}:\{{(?:{_OFFSETS}(?:,{_OFFSETS})*+)?+\}}"
 COMMIT: Final = (
@@ -62,22 +63,29 @@ COMMIT: Final = (
 #: Expressions of this kind recurse in Java, so they are not tried on long lines.
 _COMMIT_BYTES_MAX: Final = 4_096
 
-#: The columns of a commit, as SQL over the texts between the quotes of its line.
+
+def _without_end(part: int, begin: int) -> str:
+    """A part of a line from a character on, but for the last one, as SQL."""
+    # Of bytes: in a text, Spark would count the characters twice.
+    return f"substr(binary(part[{part}]), {begin}, octet_length(part[{part}]) - {begin})"
+
+
+#: The columns of a commit, as SQL over the parts of its line: what is between the commas, of which
+#: only the last part may have more.
 _COMMIT_COLUMNS: Final[Mapping[str, str]] = {
     "segment": "segment",
     "v": str(SCHEMA_VERSION),
-    "ts": "substr(part[4], 2, length(part[4]) - 2)",
-    "node": "part[7]",
-    "seq": "substr(part[10], 2, length(part[10]) - 2)",
-    "group": "part[13]",
+    "ts": "substr(part[1], 6)",
+    "node": _without_end(2, 9),
+    "seq": "substr(part[3], 7)",
+    "group": _without_end(4, 10),
     "kind": f"'{_COMMITTED}'",
-    "member": "part[21]",
-    "generation": "substr(part[24], 2, length(part[24]) - 2)",
-    f"{_COMMITTED}_offsets": "substr(part[26], 2, length(part[26]) - 2)",
+    "member": _without_end(6, 11),
+    "generation": "substr(part[7], 14)",
+    f"{_COMMITTED}_offsets": _without_end(8, 11),
     "digest": "xxhash64(value)",
-    "part": f"'{COMMITS}'",
 }
-_COMMIT_PARTS: Final = 27
+_COMMIT_PARTS: Final = 9
 
 
 def lines_schema() -> StructType:
@@ -97,14 +105,16 @@ def lines_schema() -> StructType:
 class Parsed:
     """Lines as columns, in two frames: together they have a row for each line."""
 
-    #: The commits that are recognized by their text, which have only some of the columns.
+    #: The commits that are recognized by their text: their columns, but for `part`.
     commits: DataFrame
-    #: All other lines; `why` says what is wrong with one that can't be taken into account.
+    #: All other lines, with all columns; `why` says what is wrong with one that can't be taken into
+    #: account.
     others: DataFrame
 
     def together(self) -> DataFrame:
         """All of them, with all columns."""
-        rows = self.others.unionByName(self.commits, allowMissingColumns=True)
+        commits = self.commits.withColumn("part", F.lit(COMMITS))
+        rows = self.others.unionByName(commits, allowMissingColumns=True)
         return rows.select(*lines_schema().names)
 
 
@@ -144,14 +154,13 @@ def _has_looks_of_commit() -> Column:
 
 
 def _is_whole_commit() -> Column:
-    value = F.col("value")
-    return F.coalesce(value.rlike(COMMIT) & F.is_valid_utf8(value), F.lit(False))
+    return F.coalesce(F.col("value").rlike(COMMIT), F.lit(False))
 
 
 def _commits(raw: DataFrame) -> DataFrame:
     types = {field.name: field.dataType.simpleString() for field in lines_schema().fields}
     return raw.selectExpr(
-        "segment", "value", f"split(value, '\"', {_COMMIT_PARTS}) AS part"
+        "segment", "value", f"split(value, ',', {_COMMIT_PARTS}) AS part"
     ).selectExpr(
         *(f"CAST({sql} AS {types[name]}) AS `{name}`" for name, sql in _COMMIT_COLUMNS.items())
     )

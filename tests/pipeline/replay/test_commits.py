@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,6 +52,22 @@ def test_batches_of_any_size_give_the_same_rows(commits: list[Commit], size: int
 def numbers_in(row: dict[str, Any]) -> list[int]:
     """What has to fit into 64 bits; the offsets are as they came."""
     return [row[name] for name in ("advanced", "regressions", "deepest_regression", "commits")]
+
+
+@pytest.mark.parametrize("topic", ["t", "a:{b", "}}", 'a"b', "\\", "é", "", ",", '":{'])
+def test_topic_may_have_any_name(topic: str) -> None:
+    commits: list[Commit] = [(at, "a", {topic: {"0": at, "12": 7}}) for at in range(3)]
+    found = [(row["topic"], row["partition"], row["last_offset"]) for row in rows_of(commits, 3)]
+    assert found == [(topic, 0, 2), (topic, 12, 7)]
+
+
+@pytest.mark.parametrize("besides", ['{"t":{"1":1}}', '{"u":{"1":1}}'])
+def test_of_a_partition_that_is_there_twice_the_last_offset_counts(besides: str) -> None:
+    """Whatever else comes with it."""
+    counting = Commits("g")
+    rows = [*counting.add(np.array([1, 2]), ["a", "a"], ['{"t":{"0":5,"0":9}}', besides])]
+    (row,) = [row for row in (*rows, *counting.finish()) if row["partition"] == 0]
+    assert (row["commits"], row["first_offset"], row["last_offset"]) == (1, 9, 9)
 
 
 def test_hour_sums_up_its_commits() -> None:
