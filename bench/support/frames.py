@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from coterie_protocol import decode_response, encode_request, encode_response
@@ -31,6 +32,7 @@ from coterie_protocol.messages import (
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
+from tests.live.daemon import eventually
 
 __all__ = [
     "CLIENT_ID",
@@ -134,16 +136,9 @@ def _expect_none(error_codes: Iterable[int]) -> None:
 
 def make_ready(port: int, partitions: int) -> None:
     """Create the topic, and wait until the server has it and coordinates groups."""
-    _until(lambda: _is_created(port, partitions), port)
-    _until(lambda: _coordinates(port) and _has_partitions(port, partitions), port)
-
-
-def _until(true: Callable[[], bool], port: int) -> None:
-    deadline = time.monotonic() + _TIMEOUT_S
-    while not true():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"the server on port {port} is not ready after {_TIMEOUT_S:g} s")
-        time.sleep(_AGAIN_S)
+    what = f"the server on port {port} is ready"
+    for true in (_is_created, _is_ready):
+        eventually(partial(true, port, partitions), what, _TIMEOUT_S, _AGAIN_S)
 
 
 def _is_created(port: int, partitions: int) -> bool:
@@ -155,6 +150,10 @@ def _is_created(port: int, partitions: int) -> bool:
     errors = {result.error_code for result in created.topics}
     _expect_none(errors - {ErrorCode.NOT_CONTROLLER})
     return not errors & {ErrorCode.NOT_CONTROLLER}
+
+
+def _is_ready(port: int, partitions: int) -> bool:
+    return _coordinates(port) and _has_partitions(port, partitions)
 
 
 def _coordinates(port: int) -> bool:

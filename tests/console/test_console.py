@@ -460,13 +460,18 @@ def test_everything_can_be_done_by_keyboard(page: Page, daemon: Daemon, members:
     expect(page.locator("table.rebalances tbody")).to_contain_text("an administrator removed")
 
 
+def open_group_of_two(page: Page, daemon: Daemon, members: Members, group: str) -> None:
+    """Open a group with the members one and two."""
+    members.start(group, instance="one")
+    members.start(group, instance="two")
+    settled(daemon, group, 2, 12)
+    open_group(page, daemon, group)
+
+
 def test_focus_goes_to_what_stands_beside_a_member_that_is_removed(
     page: Page, daemon: Daemon, members: Members
 ) -> None:
-    members.start("left-over", instance="one")
-    members.start("left-over", instance="two")
-    settled(daemon, "left-over", 2, 12)
-    open_group(page, daemon, "left-over")
+    open_group_of_two(page, daemon, members, "left-over")
     page.get_by_role("button", name="Remove one").press("Enter")
     page.get_by_role("dialog").get_by_role("button", name="Remove").press("Enter")
     expect(page.locator("table.members tbody tr").first).to_contain_text("two")
@@ -476,10 +481,7 @@ def test_focus_goes_to_what_stands_beside_a_member_that_is_removed(
 def test_focus_is_not_lost_if_a_member_is_gone_before_its_removal_is_answered(
     page: Page, daemon: Daemon, members: Members
 ) -> None:
-    members.start("gone-first", instance="one")
-    members.start("gone-first", instance="two")
-    settled(daemon, "gone-first", 2, 12)
-    open_group(page, daemon, "gone-first")
+    open_group_of_two(page, daemon, members, "gone-first")
     answered: list[tuple[Route, APIResponse]] = []
     page.route("**/members/remove", lambda route: answered.append((route, route.fetch())))
     page.get_by_role("button", name="Remove one").press("Enter")
