@@ -6,8 +6,8 @@ import contextlib
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
-from urllib.parse import unquote
 
 from coterie_protocol.extras import needs_extra
 
@@ -16,14 +16,14 @@ with needs_extra("pipeline", "coterie_pipeline"):
     from pyspark.sql import functions as F
 
 from coterie_pipeline.failures import FAILURES
-from coterie_pipeline.files import exists, list_files, literal, shown
+from coterie_pipeline.files import exists, list_files, shown
+from coterie_pipeline.reading import read_files, read_text
 from coterie_pipeline.session import LITTLE_BYTES, is_local, is_quick, quick_session
 from coterie_pipeline.steps.commits import ENDS
 from coterie_pipeline.steps.parsing import (
     DAMAGED,
     REST_DAMAGED,
     UNREAD,
-    Parsed,
     parse,
     parse_in_turn,
 )
@@ -127,7 +127,8 @@ def _read_new(
         runs = state.get("runs", 0) + 1
         piece = piece_of_run(runs)
         is_little = is_local(spark) and sum(found[path][0] for path in fresh) < LITTLE_BYTES
-        damaged = _add(warehouse, piece, quick_session(spark) if is_little else spark, fresh)
+        sizes = {path: found[path][0] for path in fresh}
+        damaged = _add(warehouse, piece, quick_session(spark) if is_little else spark, sizes)
         # A file that has grown is read as a whole, so what was read of it before no longer counts.
         stale = [[path, known[path][2]] for path in fresh if path in known]
         # One that went away meanwhile may have been missed, and is read if it comes back.
@@ -215,35 +216,29 @@ def _find(
 
 
 def _add(
-    warehouse: Warehouse, piece: str, spark: SparkSession, segments: Sequence[str]
+    warehouse: Warehouse, piece: str, spark: SparkSession, sizes: Mapping[str, int]
 ) -> tuple[str, ...]:
     """Read files, and return those that can't be unpacked to their ends."""
-    has_packed = any(_is_packed(path) for path in segments)
+    has_packed = any(_is_packed(path) for path in sizes)
     try:
         with _without_traces(spark) if has_packed else contextlib.nullcontext():
-            raw = _lines(spark, segments)
+            raw, unended = read_files(spark, sizes)
             if is_quick(spark):
-                warehouse.add_parsed(piece, parse(raw))
+                warehouse.add_parsed(piece, parse(raw), *unended)
             else:
-                warehouse.add_in_turn(piece, parse_in_turn(raw))
+                warehouse.add_in_turn(piece, chain(parse_in_turn(raw), unended))
             return ()
     except FAILURES:
-        there = [path for path in segments if exists(spark, path)]
-        if len(there) < len(segments):
+        there = {path: size for path, size in sizes.items() if exists(spark, path)}
+        if len(there) < len(sizes):
             # A node deletes old files, and others pack or move them, while they are being read.
             return _add(warehouse, piece, spark, there)
         with _without_traces(spark):
-            damaged = {path: why for path in segments if (why := _damage(spark, path)) is not None}
+            damaged = {path: why for path in sizes if (why := _damage(spark, path)) is not None}
         if not damaged:
             raise
-    whole = [path for path in segments if path not in damaged]
-    lines = _lines(spark, list(damaged), ignoreCorruptFiles="true")
-    if whole:
-        lines = lines.unionByName(_lines(spark, whole))
-    parsed = parse(lines)
-    rest = _damaged(spark, damaged)
-    others = parsed.others.unionByName(rest, allowMissingColumns=True)
-    warehouse.add_parsed(piece, Parsed(parsed.commits, others))
+    raw, unended = read_files(spark, sizes, damaged)
+    warehouse.add_parsed(piece, parse(raw), *unended, _damaged(spark, damaged))
     return tuple(map(shown, damaged))
 
 
@@ -252,7 +247,7 @@ def _damage(spark: SparkSession, segment: str) -> str | None:
     if not _is_packed(segment):
         return None
     try:
-        _lines(spark, [segment]).agg(F.count("value")).collect()
+        read_text(spark, [segment]).agg(F.count("value")).collect()
     except FAILURES:
         return REST_DAMAGED
     return None
@@ -276,14 +271,3 @@ def _without_traces(spark: SparkSession) -> Iterator[None]:
 def _damaged(spark: SparkSession, why: Mapping[str, str]) -> DataFrame:
     rows = [(path, DAMAGED, text, UNREAD) for path, text in why.items()]
     return spark.createDataFrame(rows, "segment STRING, why STRING, line STRING, part STRING")
-
-
-def _lines(spark: SparkSession, segments: Sequence[str], **options: str) -> DataFrame:
-    if not segments:
-        return spark.createDataFrame([], "segment STRING, value STRING")
-    paths = [literal(unquote(path)) for path in segments]
-    return (
-        spark.read.options(lineSep="\n", ignoreMissingFiles="true", **options)
-        .text(paths)
-        .select(F.col("_metadata.file_path").alias("segment"), "value")
-    )

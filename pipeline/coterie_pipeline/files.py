@@ -8,7 +8,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +16,7 @@ from urllib.parse import unquote
 
 from pyspark.sql import SparkSession
 
-__all__ = ["Files", "Found", "exists", "list_files", "literal", "shown"]
+__all__ = ["Files", "Found", "exists", "list_files", "literal", "reader_of", "shown"]
 
 
 #: File systems that have no renaming in one step.
@@ -55,6 +55,26 @@ def exists(spark: SparkSession, path: str) -> bool:
     """Whether a file that was found is still there."""
     system, place = _place(spark, unquote(path))
     return bool(system.exists(place))
+
+
+def reader_of(spark: SparkSession, path: str) -> Callable[[int, int], bytes]:
+    """What reads so many bytes of a file that was found, from a position on."""
+    system, place = _place(spark, unquote(path))
+    jvm: Any = spark._jvm  # noqa: SLF001
+
+    def read(position: int, count: int) -> bytes:
+        if system.getScheme() == "file":
+            with Path(place.toUri().getPath()).open("rb") as file:
+                file.seek(position)
+                return file.read(count)
+        stream = system.open(place)
+        try:
+            stream.seek(position)
+            return bytes(jvm.org.apache.commons.io.IOUtils.toByteArray(stream, count))
+        finally:
+            stream.close()
+
+    return read
 
 
 def _place(spark: SparkSession, path: str) -> tuple[Any, Any]:

@@ -65,8 +65,8 @@ last_ms | BIGINT | the latest time in its lines
 missing | BIGINT | how many numbers are missing between the first and the last line
 gaps | BIGINT | in how many places they are missing
 duplicates | BIGINT | how many lines were exact repetitions
-conflicts | BIGINT | how many numbers were used for different lines: after a torn line, or by
-    two nodes of one name; the line in the later file counts
+conflicts | BIGINT | how many numbers were used for different lines, as by two nodes of one name;
+    the line in the later file counts
 starts | BIGINT | how often the node started
 crashes | BIGINT | how many starts did not follow an orderly stop
 clock_back_ms | BIGINT | the most that its clock was set back, from one line to a later one
@@ -80,10 +80,11 @@ UNREAD: Final = Table(
     "one line that could not be read",
     declared("""
 segment | STRING | the path of the file
-why | STRING | `torn`: it begins like a line and is cut off; `foreign`: it is not a line of a
-    journal; `newer`: its version is newer than this pipeline; `unknown_kind`: its kind is not
-    known here; `misfit`: a field is missing, or has a value that it can't have; `damaged`: no
-    line, but the rest of a compressed file that can't be unpacked
+why | STRING | `torn`: it begins like a line and is cut off, or lacks its line break at the end of
+    a file, so that its number is used again; `foreign`: it is not a line of a journal; `newer`: its
+    version is newer than this pipeline; `unknown_kind`: its kind is not known here; `misfit`: a
+    field is missing, or has a value that it can't have; `damaged`: no line, but the rest of a
+    compressed file that can't be unpacked
 node | STRING | the node that wrote it, if that can be read
 seq | BIGINT | its number, if that can be read
 excerpt | STRING | the beginning of the line

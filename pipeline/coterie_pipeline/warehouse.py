@@ -27,6 +27,7 @@ from coterie_pipeline.files import Files, literal
 from coterie_pipeline.layout import Counted, write_table
 from coterie_pipeline.session import is_local, quick_session
 from coterie_pipeline.steps import REPLAY, Materialize, make_tables
+from coterie_pipeline.steps.arrow import no_rows
 from coterie_pipeline.steps.parsing import COMMITS, Parsed, lines_schema
 from coterie_pipeline.tables import TABLES
 
@@ -189,9 +190,9 @@ class Warehouse:
         state = self._state() or {}
         return int(state.get("runs", 0))
 
-    def add_parsed(self, piece: str, parsed: Parsed) -> None:
-        """Write a piece of lines that were just parsed."""
-        self.add(piece, parsed.others, parsed.commits)
+    def add_parsed(self, piece: str, parsed: Parsed, *unread: DataFrame) -> None:
+        """Write a piece of lines that were just parsed, and of what is no line."""
+        self.add(piece, parsed.others, parsed.commits, *unread)
 
     def add(self, piece: str, *bronze: DataFrame) -> None:
         """Write a piece; one of the same name is replaced."""
@@ -224,7 +225,7 @@ class Warehouse:
     def bronze(self, parts: tuple[str, ...] | None = None) -> DataFrame:
         """The lines that were read, each file as of its last reading; all parts or only some."""
         if not self.files.names(BRONZE):
-            return self._spark.createDataFrame([], bronze_schema())
+            return no_rows(self._spark, bronze_schema())
         read = self._spark.read.schema(bronze_schema()).parquet(literal(self.files.path(BRONZE)))
         if parts is not None:
             read = read.where(F.col("part").isin(*parts))

@@ -60,6 +60,7 @@ __all__ = [
     "CAUSES",
     "DEATHS",
     "KINDS",
+    "LINE_LENGTH_MAX",
     "SCHEMA_VERSION",
     "ClockStepped",
     "Event",
@@ -96,6 +97,7 @@ __all__ = [
     "event_of",
     "read_line",
     "read_values",
+    "why_unended",
     "write_around_number",
     "write_line",
 ]
@@ -221,12 +223,21 @@ def read_values(text: str | bytes) -> dict[str, Any]:
 _BEGINNING: Final = '{"v":'
 
 #: Longer lines are not journals': no group has that many members.
-_LENGTH_MAX: Final = 64 * 1024 * 1024
+LINE_LENGTH_MAX: Final = 64 * 1024 * 1024
+
+
+def why_unended(text: bytes) -> str:
+    """The `why` of a last line without a line break, which does not count whatever it says.
+
+    A node that restarts after a crash begins a new file, and uses that line's number again.
+    """
+    beginning = _BEGINNING.encode()
+    return "torn" if beginning.startswith(text[: len(beginning)]) else "foreign"
 
 
 def _object(text: str | bytes) -> dict[str, Any]:
-    if len(text) > _LENGTH_MAX:
-        raise JournalError(f"it is longer than {_LENGTH_MAX:,} bytes")
+    if len(text) > LINE_LENGTH_MAX:
+        raise JournalError(f"it is longer than {LINE_LENGTH_MAX:,} bytes")
     if isinstance(text, bytes):
         text = _decoded(text)
     try:

@@ -310,13 +310,14 @@ def test_lines_that_are_missing_are_wrong(tables: TableRows) -> None:
 
 def test_numbers_that_are_there_twice_are_wrong(tables: TableRows) -> None:
     evidence = _evidence(missing=0, gaps=0, conflicts=1)
-    assert _of_node(tables, "torn-whole") == [
-        ("journal_gap", "wrong", "torn-whole", None, 0, 1000, evidence)
+    assert _of_node(tables, "used-twice") == [
+        ("journal_gap", "wrong", "used-twice", None, 0, 1000, evidence)
     ]
 
 
 def test_a_line_that_was_torn_is_not_missing(tables: TableRows) -> None:
     assert _of_node(tables, "killed") == []
+    assert _of_node(tables, "torn-whole") == []
 
 
 def test_a_clock_that_is_off_is_worth_a_note(tables: TableRows) -> None:

@@ -111,11 +111,11 @@ _OF_NODES: Final = {
         "The journal of node with-one-hole lacks 1 line in 1 place: figures for that time may "
         "be wrong."
     ),
-    "torn-whole": (
-        "The journal of node torn-whole has 1 number twice: figures for that time may be wrong."
+    "used-twice": (
+        "The journal of node used-twice has 1 number twice: figures for that time may be wrong."
     ),
-    "torn-with-a-hole": (
-        "The journal of node torn-with-a-hole lacks 1 line in 1 place and has 1 number twice: "
+    "twice-with-a-hole": (
+        "The journal of node twice-with-a-hole lacks 1 line in 1 place and has 1 number twice: "
         "figures for that time may be wrong."
     ),
     "set-back-twice": (

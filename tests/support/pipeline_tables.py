@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from pyspark.sql import Row, SparkSession
-from pyspark.sql.functions import input_file_name
 from pyspark.sql.types import StructType
 
+from coterie_pipeline.reading import read_files
 from coterie_pipeline.steps import make_tables, parse
 from coterie_pipeline.steps.commits import ENDS
+from coterie_pipeline.streaming.source import name_of
 from coterie_pipeline.tables import TABLES
 from tests.support.journal_builder import BEGINNING_MS
 
@@ -47,10 +48,11 @@ def spark_tables(
 ) -> dict[str, list[dict[str, Any]]]:
     """What the pipeline's steps make of journal files, with the columns that are declared."""
     wanted = list(names)
-    raw = spark.read.text([str(path) for path in paths]).select(
-        input_file_name().alias("segment"), "value"
-    )
-    bronze = parse(raw).together().localCheckpoint()
+    raw, unended = read_files(spark, {name_of(str(path)): path.stat().st_size for path in paths})
+    bronze = parse(raw).together()
+    for each in unended:
+        bronze = bronze.unionByName(each, allowMissingColumns=True)
+    bronze = bronze.localCheckpoint()
     made = make_tables(bronze, spark.createDataFrame([], ENDS), names=wanted)
     for table in TABLES:
         if table.name in made:

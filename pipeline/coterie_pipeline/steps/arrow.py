@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 from coterie_pipeline.session import is_quick
 
-__all__ = ["Batches", "frame_of", "map_batches"]
+__all__ = ["Batches", "frame_of", "map_batches", "no_rows"]
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -32,11 +32,11 @@ def map_batches(
 def frame_of(spark: SparkSession, table: pa.Table, schema: StructType) -> DataFrame:
     """A table as a frame, all in one partition."""
     # Spark can't take an Arrow table without rows.
-    rows = spark.createDataFrame(table, schema) if table.num_rows else _no_rows(spark, schema)
+    rows = spark.createDataFrame(table, schema) if table.num_rows else no_rows(spark, schema)
     return rows.coalesce(1)
 
 
-def _no_rows(spark: SparkSession, schema: StructType) -> DataFrame:
+def no_rows(spark: SparkSession, schema: StructType) -> DataFrame:
     """A frame without rows; of an empty list, Spark would have a Python process make it."""
     nothing = (F.lit(None).cast(each.dataType).alias(each.name) for each in schema.fields)
     return spark.range(0).select(*nothing)

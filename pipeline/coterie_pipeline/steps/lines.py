@@ -44,8 +44,8 @@ def of_groups(rows: DataFrame, groups: Sequence[str], *, is_other: bool = False)
 def each_once(bronze: DataFrame, segments: Iterable[Segment]) -> DataFrame:
     """The lines that can be taken into account, each number of a node once.
 
-    A file may be given twice, plain and compressed, and a number may be used twice, if its first
-    line was torn: then the line in the later file counts.  Only entangled files need a closer look.
+    A file may be given twice, plain and compressed, and a number may be used twice, by two nodes of
+    one name: then the line in the later file counts.  Only entangled files need a closer look.
     """
     good = readable(bronze)
     doubtful = [each for each in segments if each.is_entangled]

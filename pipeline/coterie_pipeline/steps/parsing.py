@@ -150,11 +150,11 @@ def _is_commit() -> Column:
 def _has_looks_of_commit() -> Column:
     value = F.col("value")
     is_short = F.octet_length(value) <= _COMMIT_BYTES_MAX
-    return F.coalesce(is_short & value.contains(f'"kind":"{_COMMITTED}"'), F.lit(False))
+    return is_short & value.contains(f'"kind":"{_COMMITTED}"')
 
 
 def _is_whole_commit() -> Column:
-    return F.coalesce(F.col("value").rlike(COMMIT), F.lit(False))
+    return F.col("value").rlike(COMMIT)
 
 
 def _commits(raw: DataFrame) -> DataFrame:
@@ -168,7 +168,7 @@ def _commits(raw: DataFrame) -> DataFrame:
 
 def _others(raw: DataFrame) -> DataFrame:
     schema = lines_schema()
-    lines = raw.where("value IS NOT NULL").select(
+    lines = raw.select(
         "segment", F.col("value").cast("binary"), F.xxhash64("value").alias("digest")
     )
     return map_batches(lines, _judging(to_arrow_schema(schema)), schema)

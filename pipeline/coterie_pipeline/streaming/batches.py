@@ -9,11 +9,12 @@ from pyspark.sql import DataFrame, Observation, Row, SparkSession
 from pyspark.sql import functions as F
 
 from coterie_pipeline.files import Files, literal
+from coterie_pipeline.schema import struct_of
 from coterie_pipeline.session import quick_session
+from coterie_pipeline.steps.arrow import no_rows
 from coterie_pipeline.steps.parsing import (
     CONTROL,
     DAMAGED,
-    REST_DAMAGED,
     UNREAD,
     Parsed,
     parse,
@@ -38,9 +39,9 @@ class AlertLog:
 
     def read(self) -> DataFrame:
         """All alerts, with their pieces."""
-        schema = f"{ALERTS.ddl}, piece STRING"
+        schema = struct_of(f"{ALERTS.ddl}, piece STRING")
         if not self._files.names(ALERTS.name):
-            return self._spark.createDataFrame([], schema)
+            return no_rows(self._spark, schema)
         path = literal(self._files.path(ALERTS.name))
         return self._spark.read.schema(schema).parquet(path)
 
@@ -63,15 +64,12 @@ class AlertLog:
 
 
 def _read(raw: DataFrame) -> Parsed:
-    """Parse lines; one that is null is the rest of a file that can't be unpacked."""
-    damaged = raw.where("value IS NULL").select(
-        "segment",
-        F.lit(DAMAGED).alias("why"),
-        F.lit(REST_DAMAGED).alias("line"),
-        F.lit(UNREAD).alias("part"),
+    """Parse lines, but for those of which it is known why they can't be taken into account."""
+    unread = raw.where("why IS NOT NULL").select(
+        "segment", "why", F.col("value").alias("line"), F.lit(UNREAD).alias("part")
     )
-    parsed = parse(raw)
-    others = parsed.others.unionByName(damaged, allowMissingColumns=True)
+    parsed = parse(raw.where("why IS NULL"))
+    others = parsed.others.unionByName(unread, allowMissingColumns=True)
     return Parsed(parsed.commits, others)
 
 

@@ -27,7 +27,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 import coterie_pipeline.streaming
 from coterie_pipeline.files import Files, shown
-from coterie_pipeline.steps import parse
+from coterie_pipeline.reading import unread_rows
 from coterie_pipeline.streaming.alerts import Storm
 from coterie_pipeline.streaming.batches import Batches, Stopping
 from coterie_pipeline.streaming.finding import find, passed_over
@@ -292,7 +292,7 @@ class _Tables:
         context.setLocalProperty(_POOL, "tables")
         try:
             with self.warehouse.lock:
-                self.warehouse.add_parsed(TAILS, parse(self._tails()))
+                self.warehouse.add(TAILS, *self._tails())
             self.warehouse.merge()
             self.warehouse.refresh()
         finally:
@@ -300,13 +300,11 @@ class _Tables:
         self._published += 1
         self._taken = taken
 
-    def _tails(self) -> DataFrame:
-        """What may be torn: a batch reads it, and the stream only when it is certain."""
-        torn = [
-            (name_of(path), text.decode(errors="replace"))
-            for path, text in tails(find(self.journals))
-        ]
-        return self.spark.createDataFrame(torn, "segment STRING, value STRING")
+    def _tails(self) -> Iterator[DataFrame]:
+        """What may be torn: the stream reads it when that is certain."""
+        found = {name_of(path): text for path, text in tails(find(self.journals))}
+        if found:
+            yield unread_rows(self.spark, found)
 
     def progress(self, query: StreamingQuery) -> Progress:
         """How far it got."""

@@ -89,7 +89,7 @@ class Pieces(Warehouse):
             return rounds.read(name, rows) if name == CLOCKS else rows
 
         making = Making(bronze, materialize, ends)
-        changes = Changes.since(former, bronze, making, fresh, TAILS)
+        changes = Changes.since(former, bronze, making, fresh)
         if changes.groups is not None:
             making.restrict(changes.groups)
         place = None if former is None else folder_of(former["number"])
@@ -101,7 +101,6 @@ class Pieces(Warehouse):
             "groups": None if changes.groups is None else len(changes.groups),
             "buckets": rounds.counts,
             "through": through,
-            "tails": changes.tails,
             "deleted_ms": changes.deleted_ms,
             "by_day": changes.by_day,
         }

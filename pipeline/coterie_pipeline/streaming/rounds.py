@@ -47,8 +47,6 @@ class Changes:
 
     #: None stands for all.
     groups: Sequence[str] | None
-    #: The groups in lines that may be torn, which are replaced before the next moment.
-    tails: Sequence[str]
     deleted_ms: Mapping[str, Sequence[int]]
     #: Whether tables are laid out by day.
     by_day: bool
@@ -62,18 +60,16 @@ class Changes:
         bronze: DataFrame,
         making: Making,
         fresh: Iterable[str],
-        tails: str,
     ) -> Changes:
         """What pieces that the former moment did not have, or not as they are, say of groups."""
         rows = (
             readable(bronze)
-            .where(F.col("piece").isin(tails, *fresh))
-            .select("node", "group", (F.col("piece") == tails).alias("is_tail"))
+            .where(F.col("piece").isin(*fresh))
+            .select("node", "group")
             .distinct()
             .collect()
         )
         deleted_ms = {topic: list(times) for topic, times in making.facts.deleted_ms.items()}
-        in_tails = sorted({row.group for row in rows if row.is_tail})
         by_day = is_by_day(bronze.sparkSession)
         # Any group may have owned a topic that is gone, and files in other folders are of no use.
         if (
@@ -81,10 +77,10 @@ class Changes:
             or former.get("deleted_ms") != deleted_ms
             or former.get("by_day", False) != by_day
         ):
-            return cls(None, in_tails, deleted_ms, by_day)
-        groups = {row.group for row in rows} | set(former["tails"])
+            return cls(None, deleted_ms, by_day)
+        groups = {row.group for row in rows}
         groups |= _entangled(bronze, making, {row.node for row in rows})
-        return cls(sorted(groups - {_NO_GROUP}), in_tails, deleted_ms, by_day, former["buckets"])
+        return cls(sorted(groups - {_NO_GROUP}), deleted_ms, by_day, former["buckets"])
 
 
 def _entangled(bronze: DataFrame, making: Making, nodes: set[str]) -> set[str]:

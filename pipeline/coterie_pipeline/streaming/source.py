@@ -1,10 +1,10 @@
 """The source `coterie-journal`: the lines of journals as they grow, as a stream in Spark.
 
 It looks for segments beneath the given directories again and again, so nodes may appear at any
-time.  It reads only whole lines, and what a crash left of a line once that is certain.  A segment
-that its node deleted is an error only if it was to be read and was not.  Of a compressed segment
-that can't be unpacked to its end, what comes before is read, and a line that is null stands for
-the rest.
+time.  It reads only whole lines, and what a crash left of a line once that is certain, with the
+reason why it does not count.  A segment that its node deleted is an error only if it was to be read
+and was not.  Of a compressed segment that can't be unpacked to its end, what comes before is read,
+and a line that says so stands for the rest.
 
 The executors of a cluster must find the files under the same paths.
 """
@@ -30,6 +30,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from coterie_pipeline.steps.parsing import DAMAGED, REST_DAMAGED
 from coterie_pipeline.streaming.finding import find
 from coterie_pipeline.streaming.offsets import (
     WHOLE,
@@ -39,12 +40,14 @@ from coterie_pipeline.streaming.offsets import (
     ranges,
     time_of,
 )
+from coterie_protocol.journal import why_unended
 
 __all__ = [
     "BATCH_BYTES",
     "FORMAT",
     "FileLookup",
     "JournalSource",
+    "Lines",
     "SourceError",
     "cut",
     "name_of",
@@ -134,24 +137,30 @@ def cut(whole: Range, slice_bytes: int) -> Iterator[Range]:
             start = end
 
 
-def read_lines(part: Range) -> Iterator[tuple[str, Sequence[bytes | None]]]:
-    """The file of a range, and its lines without their line feeds, some at a time.
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Some lines of a file, without their line feeds."""
 
-    None stands for what can't be unpacked.
-    """
+    path: str
+    texts: Sequence[bytes]
+    #: Why they can't be taken into account; they can be shown then.
+    why: str | None = None
+
+
+def read_lines(part: Range) -> Iterator[Lines]:
+    """The lines of a range, some at a time."""
     path = _path_of(part)
     if path == part.key:
         with open(path, "rb") as file:  # noqa: PTH123
             end = file.seek(0, os.SEEK_END) if part.end == WHOLE else part.end
             # The range starts within a line if a crash had seemed to cut off the part before it.
             start = file.seek(_line_start(file, part.start))
-            for lines in _split(file, end - start, path):
-                yield path, lines
+            yield from _split(file, end - start, path)
     else:
-        yield from ((path, lines) for lines in _read_packed(path, part))
+        yield from _read_packed(path, part)
 
 
-def _read_packed(path: str, part: Range) -> Iterator[Sequence[bytes | None]]:
+def _read_packed(path: str, part: Range) -> Iterator[Lines]:
     left = None if part.end == WHOLE else part.end - part.start
     try:
         with _unpacked(path) as text:
@@ -159,7 +168,7 @@ def _read_packed(path: str, part: Range) -> Iterator[Sequence[bytes | None]]:
             # Of a block that is damaged, nothing can be had.
             yield from _split(text, left, path, _PACKED_BYTES)
     except OSError:
-        yield [None]
+        yield Lines(path, [REST_DAMAGED.encode()], DAMAGED)
 
 
 def tails(segments: Iterable[Segment]) -> list[tuple[str, bytes]]:
@@ -201,7 +210,7 @@ def _skip(text: _Readable, count: int) -> None:
 
 def _split(
     text: _Readable, left: int | None, path: str, most: int | None = None
-) -> Iterator[list[bytes]]:
+) -> Iterator[Lines]:
     """The lines in `left` bytes, or in the whole text, of which it reads `most` at a time."""
     rest, most = b"", most or _CHUNK_BYTES
     while left is None or left > 0:
@@ -211,14 +220,19 @@ def _split(
         left = None if left is None else left - len(block)
         *lines, rest = (rest + block).split(b"\n")
         if lines:
-            yield lines
+            yield Lines(path, lines)
     if left:
         raise SourceError(
             f"{path} is shorter than it was, by {left} bytes: follow the journals again when it is "
             "whole, or into a new directory."
         )
     if rest:
-        yield [rest]
+        yield Lines(path, [_shown(rest)], why_unended(rest))
+
+
+def _shown(text: bytes) -> bytes:
+    """A text that is UTF-8."""
+    return text.decode(errors="replace").encode()
 
 
 def _line_start(file: _File, position: int) -> int:
@@ -261,7 +275,7 @@ BATCH_BYTES: Final = 128 * 1024 * 1024
 #: How much text one task reads.
 SLICE_BYTES: Final = 32 * 1024 * 1024
 
-_SCHEMA: Final = pa.schema([("segment", pa.string()), ("value", pa.string())])
+_SCHEMA: Final = pa.schema([("segment", pa.string()), ("value", pa.string()), ("why", pa.string())])
 
 
 def source_options(
@@ -284,8 +298,8 @@ class JournalSource(DataSource):
         return FORMAT
 
     def schema(self) -> str:
-        """The file, and a line without its line feed."""
-        return "segment STRING, value STRING"
+        """The file, a line without its line feed, and why it can't be taken into account."""
+        return "segment STRING, value STRING, why STRING"
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's
         """What reads them as a stream."""
@@ -334,8 +348,7 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _Task)
         for part in partition.parts:
-            for path, lines in read_lines(part):
-                yield _batch(path, lines)
+            yield from map(_batch, read_lines(part))
 
 
 def _packed(slices: Iterable[Range], slice_bytes: int) -> list[_Task]:
@@ -352,11 +365,13 @@ def _packed(slices: Iterable[Range], slice_bytes: int) -> list[_Task]:
     return [_Task(tuple(parts)) for parts in tasks]
 
 
-def _batch(path: str, lines: Sequence[bytes | None]) -> pa.RecordBatch:
+def _batch(lines: Lines) -> pa.RecordBatch:
     # Spark's strings may be any bytes: what is not UTF-8 passes as it does in Spark's own reader.
-    values: Any = pa.array(lines, pa.binary())
+    values: Any = pa.array(lines.texts, pa.binary())
+    count = len(values)
     nulls, offsets, data = values.buffers()
-    texts = pa.StringArray.from_buffers(len(values), offsets, data, nulls)
+    texts = pa.StringArray.from_buffers(count, offsets, data, nulls)
+    segments = pa.array([name_of(lines.path)] * count, pa.string())
     return pa.record_batch(
-        [pa.array([name_of(path)] * len(lines), pa.string()), texts], schema=_SCHEMA
+        [segments, texts, pa.array([lines.why] * count, pa.string())], schema=_SCHEMA
     )

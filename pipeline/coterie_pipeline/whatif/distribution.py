@@ -11,8 +11,8 @@ import structlog
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
+from coterie_pipeline.schema import struct_of
 from coterie_pipeline.steps.lines import each_once
 from coterie_pipeline.steps.survey import survey
 from coterie_pipeline.tables import Table
@@ -183,9 +183,7 @@ def _sum(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 def _schema(table: Table) -> pa.Schema:
     """A table's columns for Arrow; only the driver can parse them."""
-    columns = StructType.fromDDL(table.ddl)
-    assert isinstance(columns, StructType)
-    return to_arrow_schema(columns)
+    return to_arrow_schema(struct_of(table.ddl))
 
 
 def _silence() -> None:

@@ -36,19 +36,23 @@ class Raw:
 def raw_lines(folder: Path) -> list[Raw]:
     """All lines of all files, whatever they are worth."""
     return [
-        _raw(path.absolute().as_uri(), text)
+        _raw(path.absolute().as_uri(), text, ends=ends)
         for path in sorted(folder.rglob("journal-*"))
-        for text in _lines(path)
+        for text, ends in _lines(path)
     ]
 
 
-def _lines(path: Path) -> list[str]:
+def _lines(path: Path) -> list[tuple[str, bool]]:
+    """The lines, and whether each one ends."""
     data = path.read_bytes()
     text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode(errors="replace")
-    return text.removesuffix("\n").split("\n") if text else []
+    *lines, rest = text.split("\n")
+    return [(line, True) for line in lines] + ([(rest, False)] if rest else [])
 
 
-def _raw(segment: str, text: str) -> Raw:
+def _raw(segment: str, text: str, *, ends: bool) -> Raw:
+    if not ends:
+        return Raw(segment, text, "torn", {})
     try:
         values = json.loads(text)
     except ValueError:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from coterie_protocol.journal import GroupEmptied
 from tests.pipeline.scenarios.writing import ScenarioList
 from tests.support.journal_builder import JournalBuilder
 
@@ -229,11 +228,13 @@ def with_one_hole() -> JournalBuilder:
 
 
 @scenario
-def torn_with_a_hole() -> JournalBuilder:
-    """The node was killed once it had written all of a line, and dropped another one later."""
-    builder = JournalBuilder("torn-with-a-hole")
+def twice_with_a_hole() -> JournalBuilder:
+    """The node used a number twice, and dropped a line later."""
+    builder = JournalBuilder("twice-with-a-hole")
     builder.founded(0, a=[0])
-    builder.torn(90, GroupEmptied(group="torn-with-a-hole", generation=9), 10_000)
+    builder.emptied(90)
+    builder.seq -= 1
+    builder.begin_file()
     builder.recovered(100, a=[0])
     builder.seq += 1
     builder.joined(200, "b")

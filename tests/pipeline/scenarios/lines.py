@@ -46,6 +46,18 @@ def torn_whole() -> JournalBuilder:
 
 
 @scenario
+def used_twice() -> JournalBuilder:
+    """A number is used again, as by a second node of one name."""
+    builder = JournalBuilder("used-twice")
+    builder.founded(0, a=[0])
+    builder.emptied(900)
+    builder.seq -= 1
+    builder.begin_file()
+    builder.recovered(1000, a=[0])
+    return builder
+
+
+@scenario
 def strange() -> JournalBuilder:
     """Lines of other programs, of other versions, of an unknown kind, and of a wrong type."""
     builder = JournalBuilder("strange")

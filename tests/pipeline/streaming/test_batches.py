@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from coterie_pipeline.steps.parsing import DAMAGED
+from coterie_pipeline.steps.parsing import DAMAGED, REST_DAMAGED
 from coterie_pipeline.streaming.alerts import Storm
 from coterie_pipeline.streaming.batches import Batches
 from coterie_pipeline.streaming.pieces import Pieces
@@ -23,8 +23,12 @@ def test_the_rest_of_a_damaged_file_is_kept_apart_and_told(
     pieces = Pieces(spark, str(tmp_path / "out"))
     pieces.claim("follow")
     batches = Batches(spark, pieces, Storm(), lambda _: None, told.append)
-    lines = [("file:/j/a.gz", COMMIT_LINE), ("file:/j/a.gz", None), ("file:/j/b", "{")]
-    raw = spark.createDataFrame(lines, "segment STRING, value STRING")
+    lines = [
+        ("file:/j/a.gz", COMMIT_LINE, None),
+        ("file:/j/a.gz", REST_DAMAGED, DAMAGED),
+        ("file:/j/b", COMMIT_LINE, "torn"),
+    ]
+    raw = spark.createDataFrame(lines, "segment STRING, value STRING, why STRING")
     batches.take(raw.coalesce(1), 0)
     assert told == [["file:/j/a.gz"]]
     assert batches.lines == 2
@@ -32,5 +36,5 @@ def test_the_rest_of_a_damaged_file_is_kept_apart_and_told(
     assert sorted(map(tuple, kept), key=str) == [
         ("file:/j/a.gz", DAMAGED, "unread"),
         ("file:/j/a.gz", None, "commits"),
-        ("file:/j/b", "foreign", "unread"),
+        ("file:/j/b", "torn", "unread"),
     ]

@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from coterie_pipeline.steps.parsing import REST_DAMAGED
 from coterie_pipeline.streaming import source
 from coterie_pipeline.streaming.finding import find, passed_over
 from coterie_pipeline.streaming.offsets import WHOLE, Range, Segment
@@ -44,9 +45,13 @@ def only(folder: Path) -> Segment:
     return segment
 
 
-def lines(part: Range) -> list[bytes | None]:
-    """All lines of a range; None for what can't be unpacked."""
-    return [line for _, some in read_lines(part) for line in some]
+def lines(part: Range) -> list[bytes | tuple[str, bytes]]:
+    """All lines of a range, those that can't be taken into account with the reason."""
+    return [
+        text if some.why is None else (some.why, text)
+        for some in read_lines(part)
+        for text in some.texts
+    ]
 
 
 def test_segments_are_found_beneath_directories(tmp_path: Path) -> None:
@@ -116,14 +121,17 @@ def test_ranges_are_cut_where_lines_end(tmp_path: Path) -> None:
     path = tmp_path / NAME
     path.write_bytes(b"one\ntwo\nthree\nfour\nfive")
     slices = list(cut(Range(str(path), 4, 23), 5))
-    assert [lines(each) for each in slices] == [[b"two", b"three"], [b"four", b"five"]]
+    assert [lines(each) for each in slices] == [
+        [b"two", b"three"],
+        [b"four", ("foreign", b"five")],
+    ]
 
 
 def test_lines_are_read_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source, "_CHUNK_BYTES", 5)
     path = tmp_path / NAME
-    path.write_bytes(b"one\ntwo\n\nthree\nfour")
-    assert lines(Range(str(path), 0, 19)) == [b"one", b"two", b"", b"three", b"four"]
+    path.write_bytes(b"one\ntwo\n\nthree\nfour\n")
+    assert lines(Range(str(path), 0, 20)) == [b"one", b"two", b"", b"three", b"four"]
 
 
 def test_a_range_ends_where_it_ends(tmp_path: Path) -> None:
@@ -146,10 +154,27 @@ def test_compressed_segments_are_read(tmp_path: Path, pack: Pack) -> None:
     pack(path, b"one\ntwo\nthree\nfo")
     parts = (Range(str(path), 0, WHOLE), Range(str(path), 8, WHOLE), Range(str(path), 4, 8))
     assert [lines(part) for part in parts] == [
-        [b"one", b"two", b"three", b"fo"],
-        [b"three", b"fo"],
+        [b"one", b"two", b"three", ("foreign", b"fo")],
+        [b"three", ("foreign", b"fo")],
         [b"two"],
     ]
+
+
+@pytest.mark.parametrize(
+    ("end", "why"),
+    [
+        (b'{"v":1,"ts":5}', "torn"),
+        (b"{", "torn"),
+        (b'{"v":1,"node":"\xc3', "torn"),
+        (b"{}", "foreign"),
+    ],
+)
+def test_a_line_without_a_break_does_not_count(tmp_path: Path, end: bytes, why: str) -> None:
+    # Whatever it says: its node used its number again.  It can be shown, though.
+    path = tmp_path / NAME
+    path.write_bytes(b"one\n" + end)
+    *_, (found, shown) = lines(Range(str(path), 0, 4 + len(end)))
+    assert (found, shown) == (why, end.decode(errors="replace").encode())
 
 
 @pytest.mark.parametrize("pack", [pack_gzip, pack_zstd])
@@ -161,7 +186,7 @@ def test_of_a_segment_that_is_cut_off_the_beginning_is_read(tmp_path: Path, pack
     (packed,) = tmp_path.iterdir()
     packed.write_bytes(packed.read_bytes()[:-100])
     *found, end = lines(Range(str(path), 0, WHOLE))
-    assert end is None
+    assert end == ("damaged", REST_DAMAGED.encode())
     assert len(found) > 50_000
     assert found == text[: len(found)]
 
@@ -170,7 +195,7 @@ def test_of_a_segment_that_is_cut_off_the_beginning_is_read(tmp_path: Path, pack
 def test_a_segment_of_any_bytes_is_lost_and_told(tmp_path: Path, ending: str) -> None:
     path = tmp_path / NAME
     path.with_name(NAME + ending).write_bytes(b"no compressed text at all")
-    assert lines(Range(str(path), 0, WHOLE)) == [None]
+    assert lines(Range(str(path), 0, WHOLE)) == [("damaged", REST_DAMAGED.encode())]
     assert FileLookup().time_at(only(tmp_path), 0) == 0
 
 

@@ -53,7 +53,8 @@ def test_lines_come_with_their_files(tmp_path: Path) -> None:
     (task,) = stream.reader.partitions({}, stream.reader.latestOffset({}, ReadAllAvailable()))
     (batch,) = stream.reader.read(task)
     name = f"file:{tmp_path}/a%20journal,%20of=1/{FIRST}"
-    assert batch.to_pydict() == {"segment": [name, name], "value": ["one", "two"]}
+    expected = {"segment": [name, name], "value": ["one", "two"], "why": [None, None]}
+    assert batch.to_pydict() == expected
 
 
 def test_batches_go_on_where_the_last_one_ended(tmp_path: Path) -> None:

@@ -1,0 +1,174 @@
+"""The lines of files, but for last ones without a line break: those were never finished.
+
+Spark's reader of text does not tell them from others, so they are looked up in the files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+from urllib.parse import unquote
+
+import pyarrow as pa
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import BinaryType, StringType, StructType
+
+from coterie_pipeline.files import literal, reader_of
+from coterie_pipeline.steps.arrow import Batches, frame_of, map_batches, no_rows
+from coterie_pipeline.steps.parsing import UNREAD
+from coterie_protocol.journal import LINE_LENGTH_MAX, why_unended
+
+__all__ = ["read_files", "read_text", "unended_lines", "unread_rows"]
+
+#: How much of a file's end is read at first; its last line may begin before that.
+_GLANCE_BYTES: Final = 4096
+
+#: How many files are looked at at once: in an object store, each one takes a while.
+_AT_ONCE: Final = 16
+
+#: How much of an unpacked text is looked at at a time.
+_BLOCK_BYTES: Final = 1024 * 1024
+
+#: Spark hands over no file as a whole that is much larger.
+_PACKED_BYTES_MAX: Final = 1024 * 1024 * 1024
+
+#: How files are compressed, by the ends of their names.
+_PACKED: Final = {"gz": "gzip", "zst": "zstd"}
+
+_LINES: Final = StructType().add("segment", StringType()).add("value", StringType())
+_TAILS: Final = StructType().add("segment", StringType()).add("tail", BinaryType())
+_UNREAD: Final = (
+    StructType([*_TAILS.fields])
+    .add("why", StringType())
+    .add("line", StringType())
+    .add("part", StringType())
+)
+
+
+def read_text(spark: SparkSession, segments: Collection[str], **options: str) -> DataFrame:
+    """All lines of files: `segment`, and `value` without the line break."""
+    if not segments:
+        return no_rows(spark, _LINES)
+    return (
+        spark.read.options(lineSep="\n", ignoreMissingFiles="true", **options)
+        .text([literal(unquote(path)) for path in segments])
+        .select(F.col("_metadata.file_path").alias("segment"), "value")
+    )
+
+
+def read_files(
+    spark: SparkSession, sizes: Mapping[str, int], damaged: Collection[str] = ()
+) -> tuple[DataFrame, list[DataFrame]]:
+    """The lines of files, which have these sizes, and what is to be stored of unended ones.
+
+    Those that are damaged are read as far as that goes.
+    """
+    tails = unended_lines(spark, {path: sizes[path] for path in sizes if path not in damaged})
+    whole = [path for path in sizes if path not in tails and path not in damaged]
+    lines = read_text(spark, whole)
+    if damaged:
+        lines = lines.unionByName(read_text(spark, damaged, ignoreCorruptFiles="true"))
+    if not tails:
+        return lines, []
+    ended, unread = _split(read_text(spark, tails), tails)
+    return lines.unionByName(ended), [unread]
+
+
+def unended_lines(spark: SparkSession, sizes: Mapping[str, int]) -> dict[str, bytes]:
+    """The last line of each file in which it has no line break; the files have these sizes."""
+    packed = [path for path in sizes if _ending(path) in _PACKED]
+    plain = [path for path in sizes if _ending(path) not in _PACKED]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        tails = pool.map(lambda path: _plain_tail(reader_of(spark, path), sizes[path]), plain)
+        found = dict(zip(plain, tails, strict=True))
+    small = [path for path in packed if sizes[path] <= _PACKED_BYTES_MAX]
+    if small:
+        found |= _of_packed(spark, small)
+    return {path: tail for path, tail in found.items() if tail}
+
+
+def _split(lines: DataFrame, tails: Mapping[str, bytes]) -> tuple[DataFrame, DataFrame]:
+    """Divide the lines of files: those that end, and the rows of those that do not."""
+    known = F.broadcast(_unread(lines.sparkSession, tails))
+    is_last = F.col("value").cast("binary") == F.col("tail")
+    marked = lines.join(known, "segment").withColumn("is_last", is_last)
+    last = marked.where("is_last")
+    # A line of the same text may have come before, and have ended.
+    before = last.groupBy("segment", "value").count().where("count > 1")
+    ended = marked.where("NOT is_last").select("segment", "value")
+    unread = last.select("segment", "why", "line", "part").distinct()
+    return ended.unionByName(before.select("segment", "value")), unread
+
+
+def unread_rows(spark: SparkSession, tails: Mapping[str, bytes]) -> DataFrame:
+    """What is to be stored of lines that do not end, by file."""
+    return _unread(spark, tails).drop("tail")
+
+
+def _unread(spark: SparkSession, tails: Mapping[str, bytes]) -> DataFrame:
+    texts = list(tails.values())
+    columns = {
+        "segment": list(tails),
+        "tail": texts,
+        "why": [why_unended(text) for text in texts],
+        "line": [text.decode(errors="replace") for text in texts],
+        "part": [UNREAD] * len(texts),
+    }
+    return frame_of(spark, pa.table(columns), _UNREAD)
+
+
+def _ending(path: str) -> str:
+    return path.rpartition(".")[2]
+
+
+def _plain_tail(read: Callable[[int, int], bytes], size: int) -> bytes:
+    """What follows the last line break; nothing if that is longer than any line."""
+    reach = _GLANCE_BYTES
+    # A file that can't be read is told of by Spark, and one that is gone is no matter.
+    with contextlib.suppress(OSError, Py4JJavaError):
+        while reach <= LINE_LENGTH_MAX:
+            begin = max(size - reach, 0)
+            _, is_found, tail = read(begin, size - begin).rpartition(b"\n")
+            if is_found or begin == 0:
+                return tail
+            reach *= 16
+    return b""
+
+
+def _of_packed(spark: SparkSession, segments: Sequence[str]) -> dict[str, bytes]:
+    files = (
+        spark.read.format("binaryFile")
+        .option("ignoreMissingFiles", "true")
+        .load([literal(unquote(path)) for path in segments])
+        .select(F.col("_metadata.file_path").alias("segment"), "content")
+    )
+    rows = map_batches(files, _tails_of_packed, _TAILS).collect()
+    return {row.segment: bytes(row.tail) for row in rows}
+
+
+def _tails_of_packed(batches: Batches) -> Batches:
+    for batch in batches:
+        segments: list[str] = batch.column(0).to_pylist()
+        contents = [content.as_buffer() for content in batch.column(1)]
+        tails = [
+            _packed_tail(content, _PACKED[_ending(segment)])
+            for segment, content in zip(segments, contents, strict=True)
+        ]
+        yield pa.record_batch([pa.array(segments), pa.array(tails, pa.binary())], _TAILS.names)
+
+
+def _packed_tail(content: pa.Buffer, compression: str) -> bytes:
+    """What follows the last line break of a compressed text; nothing if it can't be unpacked."""
+    tail = b""
+    try:
+        with pa.CompressedInputStream(pa.BufferReader(content), compression) as text:
+            while block := text.read(_BLOCK_BYTES):
+                _, is_found, rest = block.rpartition(b"\n")
+                tail = rest if is_found else (tail + rest)[: LINE_LENGTH_MAX + 1]
+    except OSError:
+        return b""
+    return tail if len(tail) <= LINE_LENGTH_MAX else b""
