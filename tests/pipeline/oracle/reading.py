@@ -36,7 +36,7 @@ class Raw:
 def raw_lines(folder: Path) -> list[Raw]:
     """All lines of all files, whatever they are worth."""
     return [
-        _raw(path.absolute().as_uri(), text, ends=ends)
+        _raw(f"file:{path.absolute()}", text, ends=ends)
         for path in sorted(folder.rglob("journal-*"))
         for text, ends in _lines(path)
     ]
