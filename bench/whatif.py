@@ -170,11 +170,11 @@ def _spread(processes: int, plan: Plan, scale: _Scale) -> tuple[list[float], int
 
 def _bronze(spark: SparkSession, lines: Sequence[Line], scale: _Scale) -> DataFrame:
     raw = [
-        (f"journal-{number}.jsonl", text)
+        (f"journal-{number}.jsonl", text, None)
         for number in range(scale.groups)
         for text in _texts(lines, f"group-{number:02}")
     ]
-    return parse(spark.createDataFrame(raw, "segment STRING, value STRING")).together()
+    return parse(spark.createDataFrame(raw, "segment STRING, value STRING, why STRING"))
 
 
 def _seconds(what: Callable[[], object]) -> float:

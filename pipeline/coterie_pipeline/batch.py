@@ -6,7 +6,6 @@ import contextlib
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, Final
 
 from coterie_protocol.extras import needs_extra
@@ -18,15 +17,8 @@ with needs_extra("pipeline", "coterie_pipeline"):
 from coterie_pipeline.failures import FAILURES
 from coterie_pipeline.files import exists, list_files, shown
 from coterie_pipeline.reading import read_files, read_text
-from coterie_pipeline.session import LITTLE_BYTES, is_local, is_quick, quick_session
+from coterie_pipeline.session import LITTLE_BYTES, is_local, quick_session
 from coterie_pipeline.steps.commits import ENDS
-from coterie_pipeline.steps.parsing import (
-    DAMAGED,
-    REST_DAMAGED,
-    UNREAD,
-    parse,
-    parse_in_turn,
-)
 from coterie_pipeline.warehouse import Moment, Warehouse, piece_of_run
 
 __all__ = ["NoJournalsError", "Reading", "RunResult", "read_ends", "read_new", "run"]
@@ -219,14 +211,13 @@ def _add(
     warehouse: Warehouse, piece: str, spark: SparkSession, sizes: Mapping[str, int]
 ) -> tuple[str, ...]:
     """Read files, and return those that can't be unpacked to their ends."""
+    stored = warehouse.add_files(piece, sizes)
+    if stored is not None:
+        return tuple(map(shown, stored))
     has_packed = any(_is_packed(path) for path in sizes)
     try:
         with _without_traces(spark) if has_packed else contextlib.nullcontext():
-            raw, unended = read_files(spark, sizes)
-            if is_quick(spark):
-                warehouse.add_parsed(piece, parse(raw), *unended)
-            else:
-                warehouse.add_in_turn(piece, chain(parse_in_turn(raw), unended))
+            warehouse.add_lines(piece, read_files(spark, sizes))
             return ()
     except FAILURES:
         there = {path: size for path, size in sizes.items() if exists(spark, path)}
@@ -234,23 +225,21 @@ def _add(
             # A node deletes old files, and others pack or move them, while they are being read.
             return _add(warehouse, piece, spark, there)
         with _without_traces(spark):
-            damaged = {path: why for path in sizes if (why := _damage(spark, path)) is not None}
+            damaged = [path for path in sizes if _is_damaged(spark, path)]
         if not damaged:
             raise
-    raw, unended = read_files(spark, sizes, damaged)
-    warehouse.add_parsed(piece, parse(raw), *unended, _damaged(spark, damaged))
+    warehouse.add_lines(piece, read_files(spark, sizes, damaged))
     return tuple(map(shown, damaged))
 
 
-def _damage(spark: SparkSession, segment: str) -> str | None:
-    """Why a compressed file can't be unpacked to its end; None if it can."""
-    if not _is_packed(segment):
-        return None
-    try:
-        read_text(spark, [segment]).agg(F.count("value")).collect()
-    except FAILURES:
-        return REST_DAMAGED
-    return None
+def _is_damaged(spark: SparkSession, segment: str) -> bool:
+    """Whether a compressed file can't be unpacked to its end."""
+    if _is_packed(segment):
+        try:
+            read_text(spark, [segment]).agg(F.count("value")).collect()
+        except FAILURES:
+            return True
+    return False
 
 
 def _is_packed(segment: str) -> bool:
@@ -266,8 +255,3 @@ def _without_traces(spark: SparkSession) -> Iterator[None]:
         yield
     finally:
         spark.sparkContext.setLogLevel("ERROR")
-
-
-def _damaged(spark: SparkSession, why: Mapping[str, str]) -> DataFrame:
-    rows = [(path, DAMAGED, text, UNREAD) for path, text in why.items()]
-    return spark.createDataFrame(rows, "segment STRING, why STRING, line STRING, part STRING")

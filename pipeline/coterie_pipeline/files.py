@@ -16,7 +16,17 @@ from urllib.parse import unquote
 
 from pyspark.sql import SparkSession
 
-__all__ = ["Files", "Found", "exists", "list_files", "literal", "reader_of", "shown"]
+__all__ = [
+    "Files",
+    "Found",
+    "exists",
+    "is_on_paths",
+    "list_files",
+    "literal",
+    "local_path",
+    "reader_of",
+    "shown",
+]
 
 
 #: File systems that have no renaming in one step.
@@ -88,6 +98,16 @@ def literal(path: str) -> str:
     return _PATTERN.sub(r"\\\g<0>", path)
 
 
+def is_on_paths(path: str) -> bool:
+    """Whether a file that was found is one that any process opens by its path."""
+    return path.startswith("file:")
+
+
+def local_path(path: str) -> Path:
+    """The path of such a file."""
+    return Path(shown(path))
+
+
 def shown(path: str) -> str:
     """A path that Spark wrote, as people write it."""
     return unquote(path).removeprefix("file:")
@@ -137,7 +157,7 @@ class Files:
 
         The end of a process ends it.  Only directories of this machine can be held.
         """
-        place = self._local("")
+        place = self.local("")
         if place is None:
             yield
             return
@@ -175,7 +195,7 @@ class Files:
         system, path = self._system(name), self._path(name)
         if not system.exists(path):
             return None
-        if (local := self._local(name)) is not None:
+        if (local := self.local(name)) is not None:
             return json.loads(local.read_bytes())
         stream = system.open(path)
         try:
@@ -187,7 +207,7 @@ class Files:
     def write_json(self, name: str, value: object) -> None:
         """Replace a file in one step: a reader finds the old one or the new one."""
         data = bytearray(json.dumps(value, indent=1, sort_keys=True).encode())
-        if (local := self._local(name)) is not None:
+        if (local := self.local(name)) is not None:
             _replace(local, data)
             return
         if not self.can_rename:
@@ -230,7 +250,7 @@ class Files:
 
     def link(self, name: str, place: str) -> None:
         """Have a file at another place as well, which costs no copy where that is possible."""
-        old, new = self._local(name), self._local(place)
+        old, new = self.local(name), self.local(place)
         if old is None or new is None:
             system, util = self._system(name), self._jvm.org.apache.hadoop.fs.FileUtil
             paths = system, self._path(name), system, self._path(place)
@@ -246,7 +266,7 @@ class Files:
         """Delete a file or a folder, if it is there."""
         self._system(name).delete(self._path(name), True)  # noqa: FBT003
 
-    def _local(self, name: str) -> Path | None:
+    def local(self, name: str) -> Path | None:
         """The path of a file of this machine.
 
         Hadoop keeps a checksum beside each of those, which a killed process, or an operator who

@@ -9,7 +9,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-__all__ = ["BY_DAY", "DAY", "Counted", "is_by_day", "write_table"]
+__all__ = ["BY_DAY", "DAY", "Counted", "folder_of", "is_by_day", "write_table"]
 
 #: The setting of Spark that lays tables out by day.
 BY_DAY: Final = "spark.coterie.tables.byDay"
@@ -66,6 +66,11 @@ def write_table(
         rows = rows.observe(counted.observation, *counted.columns)
     writer = rows.write.mode("overwrite")
     (writer.partitionBy(DAY) if is_divided else writer).parquet(path)
+
+
+def folder_of(number: int) -> str:
+    """Where the tables of a moment are."""
+    return f"tables/{number:06}"
 
 
 def is_by_day(spark: SparkSession) -> bool:

@@ -6,7 +6,7 @@ Spark's reader of text does not tell them from others, so they are looked up in 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 from urllib.parse import unquote
@@ -15,14 +15,15 @@ import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import BinaryType, StringType, StructType
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from coterie_pipeline.files import literal, reader_of
 from coterie_pipeline.steps.arrow import Batches, frame_of, map_batches, no_rows
-from coterie_pipeline.steps.parsing import UNREAD
+from coterie_pipeline.steps.parsing import DAMAGED, REST_DAMAGED
 from coterie_protocol.journal import LINE_LENGTH_MAX, why_unended
 
-__all__ = ["read_files", "read_text", "unended_lines", "unread_rows"]
+__all__ = ["read_files", "read_text", "unended_lines", "unread_lines"]
 
 #: How much of a file's end is read at first; its last line may begin before that.
 _GLANCE_BYTES: Final = 4096
@@ -39,43 +40,48 @@ _PACKED_BYTES_MAX: Final = 1024 * 1024 * 1024
 #: How files are compressed, by the ends of their names.
 _PACKED: Final = {"gz": "gzip", "zst": "zstd"}
 
-_LINES: Final = StructType().add("segment", StringType()).add("value", StringType())
-_TAILS: Final = StructType().add("segment", StringType()).add("tail", BinaryType())
-_UNREAD: Final = (
-    StructType([*_TAILS.fields])
-    .add("why", StringType())
-    .add("line", StringType())
-    .add("part", StringType())
+_LINES: Final = StructType(
+    [StructField(name, StringType()) for name in ("segment", "value", "why")]
 )
+_TAILS: Final = StructType().add("segment", StringType()).add("tail", BinaryType())
 
 
 def read_text(spark: SparkSession, segments: Collection[str], **options: str) -> DataFrame:
-    """All lines of files: `segment`, and `value` without the line break."""
+    """All lines of files, whether they end or not, as `recognized` takes them."""
     if not segments:
         return no_rows(spark, _LINES)
+    segment, unknown = F.col("_metadata.file_path"), F.lit(None).cast("string")
     return (
         spark.read.options(lineSep="\n", ignoreMissingFiles="true", **options)
         .text([literal(unquote(path)) for path in segments])
-        .select(F.col("_metadata.file_path").alias("segment"), "value")
+        .select(segment.alias("segment"), "value", unknown.alias("why"))
     )
+
+
+def unread_lines(spark: SparkSession, rows: Iterable[tuple[str, bytes, str]]) -> DataFrame:
+    """Lines that can't be taken into account: the file, the text, and the reason of each."""
+    values = [
+        {"segment": path, "value": text.decode(errors="replace"), "why": why}
+        for path, text, why in rows
+    ]
+    return frame_of(spark, pa.Table.from_pylist(values, to_arrow_schema(_LINES)), _LINES)
 
 
 def read_files(
     spark: SparkSession, sizes: Mapping[str, int], damaged: Collection[str] = ()
-) -> tuple[DataFrame, list[DataFrame]]:
-    """The lines of files, which have these sizes, and what is to be stored of unended ones.
+) -> DataFrame:
+    """The lines of files, which have these sizes, as `recognized` takes them.
 
-    Those that are damaged are read as far as that goes.
+    Those that are damaged are read as far as that goes, and one more line says so.
     """
     tails = unended_lines(spark, {path: sizes[path] for path in sizes if path not in damaged})
     whole = [path for path in sizes if path not in tails and path not in damaged]
     lines = read_text(spark, whole)
     if damaged:
-        lines = lines.unionByName(read_text(spark, damaged, ignoreCorruptFiles="true"))
-    if not tails:
-        return lines, []
-    ended, unread = _split(read_text(spark, tails), tails)
-    return lines.unionByName(ended), [unread]
+        rests = unread_lines(spark, ((path, REST_DAMAGED.encode(), DAMAGED) for path in damaged))
+        beginnings = read_text(spark, damaged, ignoreCorruptFiles="true")
+        lines = lines.unionByName(beginnings).unionByName(rests)
+    return lines.unionByName(_marked(read_text(spark, tails), tails)) if tails else lines
 
 
 def unended_lines(spark: SparkSession, sizes: Mapping[str, int]) -> dict[str, bytes]:
@@ -91,34 +97,22 @@ def unended_lines(spark: SparkSession, sizes: Mapping[str, int]) -> dict[str, by
     return {path: tail for path, tail in found.items() if tail}
 
 
-def _split(lines: DataFrame, tails: Mapping[str, bytes]) -> tuple[DataFrame, DataFrame]:
-    """Divide the lines of files: those that end, and the rows of those that do not."""
-    known = F.broadcast(_unread(lines.sparkSession, tails))
-    is_last = F.col("value").cast("binary") == F.col("tail")
-    marked = lines.join(known, "segment").withColumn("is_last", is_last)
-    last = marked.where("is_last")
-    # A line of the same text may have come before, and have ended.
-    before = last.groupBy("segment", "value").count().where("count > 1")
-    ended = marked.where("NOT is_last").select("segment", "value")
-    unread = last.select("segment", "why", "line", "part").distinct()
-    return ended.unionByName(before.select("segment", "value")), unread
-
-
-def unread_rows(spark: SparkSession, tails: Mapping[str, bytes]) -> DataFrame:
-    """What is to be stored of lines that do not end, by file."""
-    return _unread(spark, tails).drop("tail")
-
-
-def _unread(spark: SparkSession, tails: Mapping[str, bytes]) -> DataFrame:
-    texts = list(tails.values())
+def _marked(lines: DataFrame, tails: Mapping[str, bytes]) -> DataFrame:
+    """The lines of files, with the reason why the last ones do not count."""
     columns = {
         "segment": list(tails),
-        "tail": texts,
-        "why": [why_unended(text) for text in texts],
-        "line": [text.decode(errors="replace") for text in texts],
-        "part": [UNREAD] * len(texts),
+        "tail": list(tails.values()),
+        "torn": list(map(why_unended, tails.values())),
     }
-    return frame_of(spark, pa.table(columns), _UNREAD)
+    schema = StructType([*_TAILS.fields]).add("torn", StringType())
+    known = F.broadcast(frame_of(lines.sparkSession, pa.table(columns), schema))
+    is_last = F.col("value").cast("binary") == F.col("tail")
+    found = lines.join(known, "segment").withColumn("is_last", is_last)
+    last = found.where("is_last")
+    # A line of the same text may have come before, and have ended.
+    before = last.groupBy("segment", "value", "why").count().where("count > 1").drop("count")
+    ended = found.where("NOT is_last").select(*_LINES.names).unionByName(before)
+    return ended.unionByName(last.selectExpr("segment", "value", "torn AS why").distinct())
 
 
 def _ending(path: str) -> str:

@@ -24,11 +24,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
 
 from coterie_pipeline.files import Files, literal
-from coterie_pipeline.layout import Counted, write_table
+from coterie_pipeline.layout import Counted, folder_of, write_table
 from coterie_pipeline.session import is_local, quick_session
 from coterie_pipeline.steps import REPLAY, Materialize, make_tables
 from coterie_pipeline.steps.arrow import no_rows
-from coterie_pipeline.steps.parsing import COMMITS, Parsed, lines_schema
+from coterie_pipeline.steps.parsing import OTHERS, judged, lines_schema, recognized
+from coterie_pipeline.steps.recognizing import RECOGNIZED
+from coterie_pipeline.storing import can_store, store_files
 from coterie_pipeline.tables import TABLES
 
 __all__ = [
@@ -41,13 +43,12 @@ __all__ = [
     "UnusableDirectoryError",
     "Warehouse",
     "bronze_schema",
-    "folder_of",
     "piece_of_run",
 ]
 
 
 #: The version of the layout; another one's directories are refused.
-LAYOUT: Final = 2
+LAYOUT: Final = 3
 
 BRONZE: Final = "events"
 
@@ -190,33 +191,60 @@ class Warehouse:
         state = self._state() or {}
         return int(state.get("runs", 0))
 
-    def add_parsed(self, piece: str, parsed: Parsed, *unread: DataFrame) -> None:
-        """Write a piece of lines that were just parsed, and of what is no line."""
-        self.add(piece, parsed.others, parsed.commits, *unread)
-
-    def add(self, piece: str, *bronze: DataFrame) -> None:
+    def add(self, piece: str, bronze: DataFrame) -> None:
         """Write a piece; one of the same name is replaced."""
-        self.add_in_turn(piece, bronze)
+        with self._aside(piece) as aside:
+            self._append(aside, bronze)
 
-    def add_in_turn(self, piece: str, bronze: Iterable[DataFrame]) -> None:
-        """Write a piece of frames, asking for each one when those before it are written.
+    def add_lines(
+        self, piece: str, raw: DataFrame, watch: Callable[[DataFrame], DataFrame] = lambda it: it
+    ) -> int:
+        """Write a piece of lines as `recognized` takes them; how many commits were recognized.
 
-        A frame without the column `part` has commits.
-        It is written aside, where no reader looks, and put in place in one step.  In an object
-        store that would copy it, so there it is known by the state alone that it is whole.
+        `raw` is read once: what is not recognized is stored as it is, and judged then, which
+        `watch` may observe.
+        """
+        with self._aside(piece) as aside:
+            is_other = F.col("part") == OTHERS
+            counts = F.count_if(is_other).alias("others"), F.count_if(~is_other).alias("commits")
+            counted = Observation()
+            self._append(aside, recognized(raw).observe(counted, *counts))
+            if counted.get["others"]:
+                place = f"{aside}/part={OTHERS}"
+                rest = raw.sparkSession.read.schema(RECOGNIZED)
+                rows = rest.parquet(literal(self.files.path(place)))
+                self._append(aside, watch(judged(rows)))
+                self.files.delete(place)
+        return int(counted.get["commits"])
+
+    def add_files(self, piece: str, sizes: Mapping[str, int]) -> list[str] | None:
+        """Write a piece of files; those that can't be read to their ends.
+
+        It is None if that needs Spark's readers, or its writers.
+        """
+        folder = self.files.local(BRONZE)
+        if folder is None or not can_store(sizes):
+            return None
+        with self._aside(piece) as aside:
+            return store_files(self._spark, sizes, folder.parent / aside)
+
+    @contextlib.contextmanager
+    def _aside(self, piece: str) -> Iterator[str]:
+        """Where a piece is to be written.
+
+        No reader looks there, and it is put in place in one step.  In an object store that would
+        copy it, so there it is known by the state alone that it is whole.
         """
         place = f"{BRONZE}/piece={piece}"
         aside = f"{BRONZE}/{ASIDE}{piece}" if self.files.can_rename else place
         self.files.delete(aside)
-        for rows in bronze:
-            lines = rows.drop("piece").write.mode("append")
-            if "part" in rows.columns:
-                lines.partitionBy("part").parquet(self.files.path(aside))
-            else:
-                # Into their folder, as Spark would look it up for each of them.
-                lines.parquet(self.files.path(f"{aside}/part={COMMITS}"))
+        yield aside
         if aside != place:
             self.files.replace(aside, place)
+
+    def _append(self, folder: str, bronze: DataFrame) -> None:
+        lines = bronze.drop("piece").write.mode("append").partitionBy("part")
+        lines.parquet(self.files.path(folder))
 
     def drop(self, piece: str) -> None:
         """Delete a piece, if it is there."""
@@ -366,11 +394,6 @@ class Warehouse:
         for name in self.files.names("tables"):
             if int(name) <= number - _KEPT:
                 self.files.delete(f"tables/{name}")
-
-
-def folder_of(number: int) -> str:
-    """Where the tables of a moment are."""
-    return f"tables/{number:06}"
 
 
 def _moment(noted: Mapping[str, Any]) -> Moment:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import gzip
 import json
 import random
-import re
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from coterie_pipeline.batch import run
-from coterie_pipeline.steps.parsing import COMMIT
+from coterie_pipeline.steps.recognizing import HEAD, REST, recognize
 from coterie_pipeline.streaming.follow import FollowOptions, Oddity, follow
 from coterie_pipeline.warehouse import Warehouse
 from coterie_protocol.journal import (
@@ -56,6 +56,10 @@ ODD = [
 ]
 
 
+#: A line that is taken for a commit.
+COMMIT = HEAD.replace("(?P<rest>.*)$", "") + REST.removeprefix("^")
+
+
 def why_not(line: bytes) -> str | None:
     """Why a line can't be read; None if it can."""
     try:
@@ -85,13 +89,23 @@ def test_any_bytes_are_a_line_or_refused_with_a_reason(data: bytes) -> None:
 
 
 @examples(125)
-@given(data=mutated() | st.from_regex(COMMIT).map(str.encode))
+@given(data=mutated() | st.from_regex(COMMIT, fullmatch=True).map(str.encode))
 @example(COMMIT_LINE.encode())
+@example(COMMIT_LINE.replace('"ts":5', '"ts":4000000000000').encode())
+@example(COMMIT_LINE.replace('"seq":7', '"seq":999999999999999999').encode())
+@example(COMMIT_LINE.replace('"generation":1', '"generation":-0').encode())
 def test_what_looks_like_a_commit_is_one(data: bytes) -> None:
-    # Spark takes such lines without asking further.
-    text = data.decode(errors="replace")
-    if re.search(COMMIT, text) and text.encode() == data:
-        assert read_values(data)["kind"] == "offsets_committed"
+    # Such lines are taken without being asked further.
+    lines: Any = pa.array([data], pa.binary())
+    columns = [pa.array(["s"]), lines, pa.nulls(1, pa.string()), pa.array([1], pa.int64())]
+    (batch,) = recognize(iter([pa.record_batch(columns, ["segment", "value", "why", "digest"])]))
+    (found,) = pa.Table.from_batches([batch]).drop_columns(["line"]).to_pylist()
+    if found["part"] == "commits":
+        values = read_values(data)
+        assert values["kind"] == "offsets_committed"
+        assert json.loads(found["offsets_committed_offsets"]) == values["offsets"]
+        for name in ("ts", "node", "seq", "group", "member", "generation"):
+            assert found[name] == values[name]
 
 
 def _write(folder: Path) -> list[bytes]:

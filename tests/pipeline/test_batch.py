@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import shutil
 from pathlib import Path
@@ -164,7 +165,15 @@ def test_what_a_killed_run_left_in_part_does_not_count(place: Place) -> None:
     assert place.lines() == numbers(1, 5)
 
 
+@pytest.fixture(params=["Python", "Spark"])
+def by_either(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are read by Python, or by Spark as those in object stores are."""
+    if request.param == "Spark":
+        monkeypatch.setattr(Warehouse, "add_files", lambda *_: None)
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("by_either")
 def test_file_that_goes_away_while_it_is_read_is_read_when_it_is_back(place: Place) -> None:
     path = place.write(1, 3)
     place.write(4, 2)
@@ -182,6 +191,7 @@ def test_file_that_goes_away_while_it_is_read_is_read_when_it_is_back(place: Pla
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("by_either")
 def test_brackets_and_stars_in_paths_mean_themselves(place: Place) -> None:
     # To Spark, `[1]` is a pattern for `1`.
     place.write(1, 1, node="other")
@@ -227,6 +237,7 @@ def test_file_that_is_asked_for_by_its_name_is_read_whatever_that_is(place: Plac
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("by_either")
 def test_of_a_file_that_cannot_be_unpacked_to_its_end_the_beginning_is_read(place: Place) -> None:
     # All others are read, and it is read again once it has changed.
     place.write(1, 3)
@@ -247,6 +258,15 @@ def test_of_a_file_that_cannot_be_unpacked_to_its_end_the_beginning_is_read(plac
     broken.unlink()
     assert place.read() == Reading(3, 1)
     assert len(place.lines()) == 50_004
+
+
+@pytest.mark.slow
+def test_file_that_only_java_unpacks_is_read(place: Place) -> None:
+    path = place.write(1, 3)
+    packed = path.with_name("a.bz2")
+    packed.write_bytes(bz2.compress(path.read_bytes()))
+    read_new(place.spark, [str(packed)], place.out)
+    assert place.lines() == numbers(1, 3)
 
 
 def test_path_without_journals_is_refused(place: Place) -> None:

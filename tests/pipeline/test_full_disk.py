@@ -69,7 +69,7 @@ def _publish_thrice(folder: Path, how: str, left_kb: int) -> None:
 
 
 # With nothing left not even lines can be stored, with a little the tables can't.
-@pytest.mark.parametrize("left_kb", [0, 200])
+@pytest.mark.parametrize("left_kb", [0, 100])
 @pytest.mark.parametrize("how", ["run", "follow --once"])
 def test_full_disk_is_said_and_changes_nothing(
     spark: SparkSession, tmp_path: Path, how: str, left_kb: int

@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 
 from coterie_pipeline.session import is_quick
-from coterie_pipeline.steps.parsing import COMMITS, parse, parse_in_turn
+from coterie_pipeline.steps.parsing import parse
+from coterie_pipeline.warehouse import Warehouse
 from coterie_protocol.journal import read_values
 from tests.pipeline.test_any_bytes import COMMIT_LINE, ODD
 from tests.support.journals import simulated, write_journal
@@ -36,35 +36,35 @@ def test_tables_are_the_same_wherever_they_are_made(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("odd", [[], ODD], ids=["plain", "odd"])
-def test_each_line_is_read_once_in_turn(busy: SparkSession, odd: list[str]) -> None:
-    # Whether any line looks like a commit and is none is known only when the commits are stored.
-    rows = [("s", line) for line in [COMMIT_LINE, *odd]]
-    raw = busy.createDataFrame(rows, "segment STRING, value STRING")
-    whole = parse(raw).together().select("digest", "part").collect()
-    in_turn = [row for frame in parse_in_turn(raw) for row in _parts(frame).collect()]
-    assert sorted(in_turn) == sorted(whole)
-    assert len(whole) == len(rows)
-
-
-def _parts(frame: DataFrame) -> DataFrame:
-    """In which part each line is stored: a frame that does not say it has commits."""
-    part = F.col("part") if "part" in frame.columns else F.lit(COMMITS)
-    return frame.select("digest", part.alias("part"))
+@pytest.mark.parametrize("lines", [[COMMIT_LINE], ODD, [COMMIT_LINE, *ODD]])
+def test_each_line_is_stored_once(
+    spark: SparkSession, busy: SparkSession, tmp_path: Path, lines: list[str]
+) -> None:
+    # Wherever that is done, and whether all of them are commits or none.
+    rows = [("s", line, None) for line in lines]
+    for number, session in enumerate((spark, busy)):
+        raw = session.createDataFrame(rows, "segment STRING, value STRING, why STRING")
+        warehouse = Warehouse(session, str(tmp_path / str(number)))
+        warehouse.claim("run")
+        warehouse.add_lines("a", raw)
+        stored = warehouse.bronze().drop("piece")
+        assert sorted(stored.collect(), key=repr) == sorted(parse(raw).collect(), key=repr)
+        assert stored.count() == len(lines)
 
 
 @pytest.mark.slow
 def test_of_a_commit_the_same_is_read_whatever_its_names(spark: SparkSession) -> None:
-    """Of ordinary names by Spark, and of others in Python."""
+    """Ordinary names are recognized, and others read as JSON."""
     lines = [
         COMMIT_LINE.replace(f'"{old}"', json.dumps(name, ensure_ascii=is_escaped))
         for name in ("", " ", "a,b", ",", '"', "\\", "é", "日本", "}}", "[-.~]", "a:b")
         for old in ("n", "g", "m", "t")
         for is_escaped in (True, False)
     ]
-    raw = spark.createDataFrame([("s", line) for line in lines], "segment STRING, value STRING")
+    rows = [("s", line, None) for line in lines]
+    raw = spark.createDataFrame(rows, "segment STRING, value STRING, why STRING")
     names = ("node", "seq", "ts", "group", "member", "generation")
-    read = parse(raw).together().select(*names, "offsets_committed_offsets", "part").collect()
+    read = parse(raw).select(*names, "offsets_committed_offsets", "part").collect()
     found = [(*row[: len(names)], json.loads(row[-2]), row[-1]) for row in read]
     expected = [
         (*(values[name] for name in names), values["offsets"], "commits")

@@ -48,11 +48,8 @@ def spark_tables(
 ) -> dict[str, list[dict[str, Any]]]:
     """What the pipeline's steps make of journal files, with the columns that are declared."""
     wanted = list(names)
-    raw, unended = read_files(spark, {name_of(str(path)): path.stat().st_size for path in paths})
-    bronze = parse(raw).together()
-    for each in unended:
-        bronze = bronze.unionByName(each, allowMissingColumns=True)
-    bronze = bronze.localCheckpoint()
+    raw = read_files(spark, {name_of(str(path)): path.stat().st_size for path in paths})
+    bronze = parse(raw).localCheckpoint()
     made = make_tables(bronze, spark.createDataFrame([], ENDS), names=wanted)
     for table in TABLES:
         if table.name in made:

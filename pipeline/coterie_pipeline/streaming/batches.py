@@ -12,13 +12,7 @@ from coterie_pipeline.files import Files, literal
 from coterie_pipeline.schema import struct_of
 from coterie_pipeline.session import quick_session
 from coterie_pipeline.steps.arrow import no_rows
-from coterie_pipeline.steps.parsing import (
-    CONTROL,
-    DAMAGED,
-    UNREAD,
-    Parsed,
-    parse,
-)
+from coterie_pipeline.steps.parsing import CONTROL, DAMAGED
 from coterie_pipeline.streaming.alerts import ALERTS, Storm, alerts
 from coterie_pipeline.streaming.pieces import Pieces, piece_name
 
@@ -61,16 +55,6 @@ class AlertLog:
             )
             self._piece_of.update((row["key"], piece) for row in fresh)
         return fresh
-
-
-def _read(raw: DataFrame) -> Parsed:
-    """Parse lines, but for those of which it is known why they can't be taken into account."""
-    unread = raw.where("why IS NOT NULL").select(
-        "segment", "why", F.col("value").alias("line"), F.lit(UNREAD).alias("part")
-    )
-    parsed = parse(raw.where("why IS NULL"))
-    others = parsed.others.unionByName(unread, allowMissingColumns=True)
-    return Parsed(parsed.commits, others)
 
 
 # -- the batches -----------------------------------------------------------------------------------
@@ -128,28 +112,28 @@ class Batches:
             self._is_stopping = True
 
     def _take(self, raw: DataFrame, piece: str) -> None:
-        raw = raw.persist()  # parsing reads it twice
-        seen, counted = Observation(), Observation()
+        seen = Observation()
         is_about_group = (F.col("part") == CONTROL) & (F.col("group") != "")
         is_damaged = F.col("why") == DAMAGED
-        parsed = _read(raw)
-        others = parsed.others.observe(
-            seen,
-            F.count_if(~F.coalesce(is_damaged, F.lit(False))).alias("lines"),
-            F.collect_set(F.when(is_damaged, F.col("segment"))).alias("damaged"),
-            F.collect_set(F.when(is_about_group, F.col("group"))).alias("groups"),
-        )
-        commits = parsed.commits.observe(counted, F.count(F.lit(1)).alias("lines"))
-        try:
-            self._pieces.add_parsed(piece, Parsed(commits, others))
-        finally:
-            raw.unpersist()
-        self.lines += seen.get["lines"] + counted.get["lines"]
+
+        def watch(others: DataFrame) -> DataFrame:
+            watched.append(seen)
+            return others.observe(
+                seen,
+                F.count_if(~F.coalesce(is_damaged, F.lit(False))).alias("lines"),
+                F.collect_set(F.when(is_damaged, F.col("segment"))).alias("damaged"),
+                F.collect_set(F.when(is_about_group, F.col("group"))).alias("groups"),
+            )
+
+        watched: list[Observation] = []
+        self.lines += self._pieces.add_lines(piece, raw, watch)
+        if not watched:
+            return
+        self.lines += seen.get["lines"]
         if seen.get["damaged"]:
             self._on_damaged(sorted(seen.get["damaged"]))
-        groups = seen.get["groups"]
-        if groups:
-            self._alert(groups, piece)
+        if seen.get["groups"]:
+            self._alert(seen.get["groups"], piece)
 
     def _alert(self, groups: list[str], piece: str) -> None:
         control = self._quick.bronze((CONTROL,))

@@ -22,12 +22,12 @@ from types import FrameType
 from typing import Final
 
 from pyspark import cloudpickle
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 import coterie_pipeline.streaming
 from coterie_pipeline.files import Files, shown
-from coterie_pipeline.reading import unread_rows
+from coterie_pipeline.reading import unread_lines
 from coterie_pipeline.streaming.alerts import Storm
 from coterie_pipeline.streaming.batches import Batches, Stopping
 from coterie_pipeline.streaming.finding import find, passed_over
@@ -43,6 +43,7 @@ from coterie_pipeline.streaming.source import (
     tails,
 )
 from coterie_pipeline.warehouse import BRONZE
+from coterie_protocol.journal import why_unended
 
 __all__ = ["CheckpointError", "FollowOptions", "Oddity", "Progress", "follow"]
 
@@ -292,7 +293,7 @@ class _Tables:
         context.setLocalProperty(_POOL, "tables")
         try:
             with self.warehouse.lock:
-                self.warehouse.add(TAILS, *self._tails())
+                self._store_tails()
             self.warehouse.merge()
             self.warehouse.refresh()
         finally:
@@ -300,11 +301,14 @@ class _Tables:
         self._published += 1
         self._taken = taken
 
-    def _tails(self) -> Iterator[DataFrame]:
-        """What may be torn: the stream reads it when that is certain."""
-        found = {name_of(path): text for path, text in tails(find(self.journals))}
+    def _store_tails(self) -> None:
+        """Store what may be torn: the stream reads it when that is certain."""
+        found = tails(find(self.journals))
         if found:
-            yield unread_rows(self.spark, found)
+            rows = ((name_of(path), text, why_unended(text)) for path, text in found)
+            self.warehouse.add_lines(TAILS, unread_lines(self.spark, rows))
+        else:
+            self.warehouse.drop(TAILS)
 
     def progress(self, query: StreamingQuery) -> Progress:
         """How far it got."""

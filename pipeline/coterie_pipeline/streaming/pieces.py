@@ -14,11 +14,12 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from coterie_pipeline.layout import folder_of
 from coterie_pipeline.session import quick_session
 from coterie_pipeline.steps import CLOCKS, REPLAY, Making, Materialize
 from coterie_pipeline.streaming.rounds import Changes, Rounds, has_buckets
 from coterie_pipeline.tables import TABLES
-from coterie_pipeline.warehouse import ASIDE, BRONZE, Warehouse, folder_of
+from coterie_pipeline.warehouse import ASIDE, BRONZE, Warehouse
 
 __all__ = ["TAILS", "Pieces", "number_of", "piece_name"]
 

@@ -114,6 +114,6 @@ class Scenario:
 
 def bronze_of(spark: SparkSession, lines: Iterable[Line]) -> DataFrame:
     """Lines as they are once they are parsed."""
-    rows = [(f"file:/j/{segment_name(line.node, 1)}", write_line(line)) for line in lines]
-    raw = spark.createDataFrame(rows, "segment STRING, value STRING")
-    return parse(raw).together().localCheckpoint()
+    rows = [(f"file:/j/{segment_name(line.node, 1)}", write_line(line), None) for line in lines]
+    raw = spark.createDataFrame(rows, "segment STRING, value STRING, why STRING")
+    return parse(raw).localCheckpoint()

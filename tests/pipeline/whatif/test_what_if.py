@@ -27,8 +27,10 @@ SETTING = "session.timeout.ms=20000, assignor=range"
 
 
 def bronze_of(spark: SparkSession, *journals: list[str]) -> DataFrame:
-    raw = [(f"/j/journal-{n}.jsonl", text) for n, texts in enumerate(journals) for text in texts]
-    return parse(spark.createDataFrame(raw, "segment STRING, value STRING")).together()
+    raw = [
+        (f"/j/journal-{n}.jsonl", text, None) for n, texts in enumerate(journals) for text in texts
+    ]
+    return parse(spark.createDataFrame(raw, "segment STRING, value STRING, why STRING"))
 
 
 def without_spark(group: str, texts: list[str], place: int) -> dict[str, Any]:

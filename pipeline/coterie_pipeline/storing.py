@@ -1,0 +1,243 @@
+"""Files that every process reaches by their paths, read and stored as columns by Python alone.
+
+Spark only says which process takes which slices of them.  Text that went through Java, to Python
+and back would take three times as long.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from coterie_pipeline.files import is_on_paths, local_path
+from coterie_pipeline.session import is_local
+from coterie_pipeline.steps.parsing import DAMAGED, REST_DAMAGED, judge
+from coterie_pipeline.steps.recognizing import COMMITS, recognize, with_constants
+from coterie_protocol.journal import why_unended
+
+__all__ = ["Slice", "can_store", "slices_of", "store", "store_files"]
+
+#: How much text is taken in at a time.
+_SLICE_BYTES: Final = 16 * 1024 * 1024
+
+#: How much text one task reads, at most.
+_TASK_BYTES: Final = 8 * _SLICE_BYTES
+
+#: How many tasks each process gets, at least, if there is enough to do.
+_TASKS_EACH: Final = 2
+
+#: How much of a compressed text is taken in at a time: of a block that is damaged, nothing is had.
+_BLOCK_BYTES: Final = 1024 * 1024
+
+#: How files are compressed, by the ends of their names.
+_PACKED: Final = {"gz": "gzip", "zst": "zstd"}
+
+#: Names of files that only Java unpacks, in forms of its own.
+_BY_JAVA: Final = (".bz2", ".deflate", ".lz4", ".snappy")
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Some lines of a file; of a compressed one, all."""
+
+    segment: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """What a task made."""
+
+    files: frozenset[str]
+    damaged: frozenset[str]
+
+
+def can_store(segments: Iterable[str]) -> bool:
+    """Whether files are reached by their paths, and can be read without Java."""
+    return all(is_on_paths(each) and not each.endswith(_BY_JAVA) for each in segments)
+
+
+def store_files(spark: SparkSession, sizes: Mapping[str, int], folder: Path) -> list[str]:
+    """Store the lines of files, which have these sizes; those that can't be read to their ends."""
+    folder.mkdir(parents=True, exist_ok=True)
+    slices = [each for segment, size in sizes.items() for each in slices_of(segment, size)]
+    total = sum(each.end - each.start for each in slices)
+    if is_local(spark) and total <= _SLICE_BYTES:
+        # To start a Python process takes longer than this.
+        found = [store(slices, folder)]
+    else:
+        context = spark.sparkContext
+        wanted = total // (context.defaultParallelism * _TASKS_EACH) + 1
+        tasks = list(_packed(slices, min(wanted, _TASK_BYTES)))
+        found = context.parallelize(tasks, len(tasks)).map(_Task(folder)).collect()
+    _keep(folder, {file for each in found for file in each.files})
+    return sorted({segment for each in found for segment in each.damaged})
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    folder: Path
+
+    def __call__(self, slices: Sequence[Slice]) -> _Stored:
+        return store(slices, self.folder)
+
+
+def slices_of(segment: str, size: int, most: int = _SLICE_BYTES) -> Iterator[Slice]:
+    """Divide a file where lines end; a compressed one stays whole, and so does one that is gone."""
+    start = 0
+    if _compression(segment) is None and size > most:
+        with contextlib.suppress(FileNotFoundError), local_path(segment).open("rb") as file:
+            while size - start > most:
+                file.seek(start + most)
+                end = start + most + _to_line_end(file)
+                if end >= size:
+                    break
+                yield Slice(segment, start, end)
+                start = end
+    yield Slice(segment, start, size)
+
+
+def _to_line_end(file: Iterable[bytes]) -> int:
+    """How many bytes there are up to the end of a line."""
+    return len(next(iter(file), b""))
+
+
+def _packed(slices: Iterable[Slice], most: int) -> Iterator[list[Slice]]:
+    """Tasks of about a size."""
+    task: list[Slice] = []
+    room = most
+    for each in slices:
+        size = each.end - each.start
+        if task and size > room:
+            yield task
+            task, room = [], most
+        task.append(each)
+        room -= size
+    if task:
+        yield task
+
+
+def _keep(folder: Path, files: set[str]) -> None:
+    """Delete what attempts left that were done over."""
+    for file in folder.glob("*/*.parquet"):
+        if str(file) not in files:
+            file.unlink()
+
+
+# -- a task ------------------------------------------------------------------------------------
+
+
+def store(slices: Iterable[Slice], folder: Path) -> _Stored:
+    """Store the lines of slices, in files of its own."""
+    damaged: set[str] = set()
+    with contextlib.ExitStack() as stack:
+        writers = _Writers(folder, stack)
+        for each in slices:
+            # A node deletes old files, and others pack or move them.
+            with contextlib.suppress(FileNotFoundError):
+                for text, why in _texts(each):
+                    _store_text(writers, each.segment, text, why)
+                    if why == DAMAGED:
+                        damaged.add(each.segment)
+    return _Stored(frozenset(writers.files), frozenset(damaged))
+
+
+def _store_text(writers: _Writers, segment: str, text: bytes, why: str | None) -> None:
+    lines = [text] if why else text.removesuffix(b"\n").split(b"\n")
+    digests = [None if why else zlib.crc32(line) for line in lines]
+    columns = {
+        "segment": pa.repeat(segment, len(lines)),
+        "value": pa.array(lines, pa.binary()),
+        "why": pa.array([why] * len(lines), pa.string()),
+        "digest": pa.array(digests, pa.int64()),
+    }
+    for found in recognize(iter((pa.record_batch(columns),))):
+        if found["part"][0].as_py() == COMMITS:
+            writers.write(COMMITS, "recognized", with_constants(found))
+        else:
+            for part, rows in _judged(found):
+                writers.write(part, "judged", rows)
+
+
+def _judged(others: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+    line = others["line"].cast(pa.binary())
+    lines = pa.record_batch(
+        [others["segment"], line, others["why"], others["digest"]],
+        ["segment", "line", "why", "digest"],
+    )
+    for rows in judge(iter((lines,))):
+        for part in pc.unique(rows["part"]).to_pylist():
+            yield part, rows.filter(pc.equal(rows["part"], part))
+
+
+def _texts(part: Slice) -> Iterator[tuple[bytes, str | None]]:
+    """Whole lines, or something else and the reason why that does not count."""
+    rest = b""
+    try:
+        for block in _blocks(part):
+            text = rest + block
+            end = text.rfind(b"\n") + 1
+            rest = text[end:]
+            if end:
+                yield text[:end], None
+    except FileNotFoundError:
+        raise
+    except OSError:
+        if _compression(part.segment) is None:
+            raise
+        # Of a line that is cut off there, nothing is known.
+        yield REST_DAMAGED.encode(), DAMAGED
+        return
+    if rest:
+        yield rest, why_unended(rest)
+
+
+def _blocks(part: Slice) -> Iterator[bytes]:
+    path, compression = local_path(part.segment), _compression(part.segment)
+    if compression is None:
+        with path.open("rb") as file:
+            file.seek(part.start)
+            if block := file.read(part.end - part.start):
+                yield block
+        return
+    with pa.input_stream(str(path), compression=compression) as text:
+        while block := text.read(_BLOCK_BYTES):
+            yield block
+
+
+def _compression(segment: str) -> str | None:
+    return _PACKED.get(segment.rpartition(".")[2])
+
+
+class _Writers:
+    """A file for each form of rows, as far as there are any."""
+
+    def __init__(self, folder: Path, stack: contextlib.ExitStack) -> None:
+        self._folder = folder
+        self._stack = stack
+        self._name = uuid.uuid4().hex
+        self._writers: dict[tuple[str, str], pq.ParquetWriter] = {}
+        self.files: list[str] = []
+
+    def write(self, part: str, form: str, rows: pa.RecordBatch) -> None:
+        """Write rows of a part; the folder says of which one."""
+        table = pa.Table.from_batches([rows]).drop_columns(["part"])
+        writer = self._writers.get((part, form))
+        if writer is None:
+            place = self._folder / f"part={part}"
+            place.mkdir(exist_ok=True)
+            self.files.append(str(place / f"{form}-{self._name}.parquet"))
+            writer = self._stack.enter_context(pq.ParquetWriter(self.files[-1], table.schema))
+            self._writers[part, form] = writer
+        writer.write_table(table)
