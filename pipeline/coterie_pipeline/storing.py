@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,7 +23,7 @@ from coterie_pipeline.files import is_on_paths, local_path
 from coterie_pipeline.session import is_local
 from coterie_pipeline.steps.parsing import DAMAGED, REST_DAMAGED, judge
 from coterie_pipeline.steps.recognizing import COMMITS, recognize, with_constants
-from coterie_protocol.journal import why_unended
+from coterie_protocol.journal import LINE_LENGTH_MAX, why_unended
 
 __all__ = ["Slice", "can_store", "slices_of", "store", "store_files"]
 
@@ -72,7 +72,7 @@ def store_files(spark: SparkSession, sizes: Mapping[str, int], folder: Path) -> 
     """Store the lines of files, which have these sizes; those that can't be read to their ends."""
     folder.mkdir(parents=True, exist_ok=True)
     slices = [each for segment, size in sizes.items() for each in slices_of(segment, size)]
-    total = sum(each.end - each.start for each in slices)
+    total = sum(map(_weight, slices))
     if is_local(spark) and total <= _SLICE_BYTES:
         # To start a Python process takes longer than this.
         found = [store(slices, folder)]
@@ -108,9 +108,15 @@ def slices_of(segment: str, size: int, most: int = _SLICE_BYTES) -> Iterator[Sli
     yield Slice(segment, start, size)
 
 
-def _to_line_end(file: Iterable[bytes]) -> int:
+def _to_line_end(file: BinaryIO) -> int:
     """How many bytes there are up to the end of a line."""
-    return len(next(iter(file), b""))
+    count = 0
+    while block := file.read(_BLOCK_BYTES):
+        found = block.find(b"\n")
+        if found >= 0:
+            return count + found + 1
+        count += len(block)
+    return count
 
 
 def _packed(slices: Iterable[Slice], most: int) -> Iterator[list[Slice]]:
@@ -118,14 +124,19 @@ def _packed(slices: Iterable[Slice], most: int) -> Iterator[list[Slice]]:
     task: list[Slice] = []
     room = most
     for each in slices:
-        size = each.end - each.start
-        if task and size > room:
+        if task and _weight(each) > room:
             yield task
             task, room = [], most
         task.append(each)
-        room -= size
+        room -= _weight(each)
     if task:
         yield task
+
+
+def _weight(part: Slice) -> int:
+    """About how much text there is."""
+    # Compressed text takes a tenth.
+    return (part.end - part.start) * (1 if _compression(part.segment) is None else 10)
 
 
 def _keep(folder: Path, files: set[str]) -> None:
@@ -144,12 +155,10 @@ def store(slices: Iterable[Slice], folder: Path) -> _Stored:
     with contextlib.ExitStack() as stack:
         writers = _Writers(folder, stack)
         for each in slices:
-            # A node deletes old files, and others pack or move them.
-            with contextlib.suppress(FileNotFoundError):
-                for text, why in _texts(each):
-                    _store_text(writers, each.segment, text, why)
-                    if why == DAMAGED:
-                        damaged.add(each.segment)
+            for text, why in _texts(each):
+                _store_text(writers, each.segment, text, why)
+                if why == DAMAGED:
+                    damaged.add(each.segment)
     return _Stored(frozenset(writers.files), frozenset(damaged))
 
 
@@ -186,13 +195,13 @@ def _texts(part: Slice) -> Iterator[tuple[bytes, str | None]]:
     rest = b""
     try:
         for block in _blocks(part):
-            text = rest + block
-            end = text.rfind(b"\n") + 1
-            rest = text[end:]
+            end = block.rfind(b"\n") + 1
             if end:
-                yield text[:end], None
-    except FileNotFoundError:
-        raise
+                yield rest + block[:end], None
+                rest = block[end:]
+            else:
+                # What is longer than any line is refused, however it goes on.
+                rest = (rest + block)[: LINE_LENGTH_MAX + 1]
     except OSError:
         if _compression(part.segment) is None:
             raise
@@ -204,16 +213,27 @@ def _texts(part: Slice) -> Iterator[tuple[bytes, str | None]]:
 
 
 def _blocks(part: Slice) -> Iterator[bytes]:
+    try:
+        text = _opened(part)
+    except FileNotFoundError:
+        return  # a node deletes old files, and others pack or move them
+    with text:
+        if _compression(part.segment) is not None:
+            while block := text.read(_BLOCK_BYTES):
+                yield block
+            return
+        left = part.end - text.seek(part.start)
+        while left > 0 and (block := text.read(min(left, _SLICE_BYTES))):
+            left -= len(block)
+            yield block
+
+
+def _opened(part: Slice) -> BinaryIO:
     path, compression = local_path(part.segment), _compression(part.segment)
     if compression is None:
-        with path.open("rb") as file:
-            file.seek(part.start)
-            if block := file.read(part.end - part.start):
-                yield block
-        return
-    with pa.input_stream(str(path), compression=compression) as text:
-        while block := text.read(_BLOCK_BYTES):
-            yield block
+        return path.open("rb")
+    unpacked: BinaryIO = pa.input_stream(str(path), compression=compression)
+    return unpacked
 
 
 def _compression(segment: str) -> str | None:

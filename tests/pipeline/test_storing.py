@@ -109,6 +109,29 @@ def test_slices_are_whole_lines(
     assert all(b"\n" not in part[most:-1] for part in parts)
 
 
+def test_what_is_longer_than_any_line_takes_no_more_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storing, "LINE_LENGTH_MAX", 1_000)
+    monkeypatch.setattr(storing, "_SLICE_BYTES", 100)
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"\0" * 50_000 + f"\n{COMMIT_LINE}\n".encode() + b"\0" * 50_000)
+    segment, size = name_of(str(path)), path.stat().st_size
+    store(slices_of(segment, size, 100), _made(tmp_path / "out"))
+    found = sorted((row["part"], row["why"]) for row in rows_of(tmp_path / "out"))
+    assert found == [("part=commits", None), *[("part=unread", "foreign")] * 2]
+    lines = [row["line"] for row in rows_of(tmp_path / "out") if row["why"]]
+    assert max(map(len, lines)) < 1_200
+
+
+def test_a_file_that_can_not_be_written_is_an_error(tmp_path: Path) -> None:
+    # One that can't be read for it is gone is none.
+    path = tmp_path / "a.jsonl"
+    path.write_text(f"{COMMIT_LINE}\n")
+    with pytest.raises(FileNotFoundError):
+        store([Slice(name_of(str(path)), 0, path.stat().st_size)], tmp_path / "nowhere")
+
+
 def test_a_file_that_went_away_is_no_lines(tmp_path: Path) -> None:
     gone = name_of(str(tmp_path / "gone.jsonl"))
     assert list(slices_of(gone, 100, 10)) == [Slice(gone, 0, 100)]
