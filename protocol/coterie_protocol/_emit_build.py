@@ -24,6 +24,7 @@ from coterie_protocol._format import (
     UuidField,
     varint_bytes,
 )
+from coterie_protocol._sequences import SEQUENCES
 from coterie_protocol._source import Source
 
 __all__ = ["PIECES_AT_ONCE", "builder_in_turns", "emit_builder"]
@@ -55,7 +56,6 @@ class _Flags(dict[bool, int]):
 _VARINTS: Final = _Varints()
 _TEXT_VARINTS: Final = _Varints(TEXT_LIMIT + 1)
 _FLAGS: Final = _Flags({False: 0, True: 1})
-_SEQUENCES: Final = (list, tuple)
 
 
 def emit_builder(record: Record, code: Any) -> str:
@@ -176,7 +176,7 @@ class _BuildEmitter:
 
     def _elements(self, form: Many, items: str) -> None:
         source = self.source
-        sequences, count = source.link(_SEQUENCES, "sequences"), source.fresh("count")
+        sequences, count = source.link(SEQUENCES, "sequences"), source.fresh("count")
         with source.block(f"if not isinstance({items}, {sequences}):"):
             source.line(f"raise {source.link(Malformed, 'Malformed')}('not a sequence')")
         source.line(f"{count} = len({items})")

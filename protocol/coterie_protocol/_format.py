@@ -5,9 +5,8 @@ slowly, and says exactly which field is wrong: it explains why a message cannot 
 tests compare the fast code with it.  `_compile` turns the same tree into the plain Python that runs
 in production.
 
-These strings and arrays differ from construct's own because input may be hostile: every length is
-checked against the bytes that are left before anything is read or allocated, bad UTF-8 is refused,
-and an error knows its field and offset.
+Unlike construct's own, its strings and arrays expect hostile input: every length is checked against
+the bytes left before anything is read, bad UTF-8 is refused, an error knows its field and offset.
 """
 
 from __future__ import annotations
@@ -19,6 +18,8 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import construct
+
+from coterie_protocol._sequences import SEQUENCES
 
 __all__ = [
     "TAGGED_LIMIT",
@@ -44,8 +45,7 @@ if TYPE_CHECKING:
 else:
     Format = construct.Construct  # generic in its type stubs only
 
-#: Kafka refuses longer strings even where a compact length could say more.
-TEXT_LIMIT: Final = 2**15 - 1
+TEXT_LIMIT: Final = 2**15 - 1  # Kafka's own, even where a compact length could say more
 TAGGED_LIMIT: Final = 1_000  # no message has nearly as many, and each takes long to skip
 
 #: A varint holds 32 bits at most: five groups of seven.
@@ -269,7 +269,7 @@ class Many(Format):
         if obj is None and self.nullable:
             self.length._build(-1, stream, context, path)
             return obj
-        if not isinstance(obj, list | tuple):
+        if not isinstance(obj, SEQUENCES):
             raise Malformed(f"{obj!r} is not a sequence", path)
         self.length._build(len(obj), stream, context, path)
         for index, element in enumerate(obj):

@@ -33,6 +33,9 @@ PUBLIC = {
         encode_response_in_turns
         request_class response_class
     """,
+    "coterie_protocol.committed": """
+        CommitDecoder CommittedPartitions
+    """,
     "coterie_protocol.consumer": """
         Assignment CooperativeStickyData NEEDS_REJOIN StickyData Subscription TopicPartitions
         decode_assignment decode_cooperative_sticky_data decode_sticky_data decode_subscription

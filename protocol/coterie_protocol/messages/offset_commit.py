@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from coterie_protocol.api_keys import ApiKey
 from coterie_protocol.schema import (
     INT16,
@@ -42,9 +44,8 @@ class OffsetCommitRequestTopic:
     """The offsets for one topic."""
 
     name: str = field(STRING)
-    partitions: tuple[OffsetCommitRequestPartition, ...] = field(
-        Array(OffsetCommitRequestPartition)
-    )
+    #: A tuple, or `committed.CommittedPartitions`.
+    partitions: Sequence[OffsetCommitRequestPartition] = field(Array(OffsetCommitRequestPartition))
 
 
 @request(ApiKey.OFFSET_COMMIT, versions="0-9", flexible="8+")

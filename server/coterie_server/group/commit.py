@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeVar
+from itertools import repeat
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from coterie_protocol.committed import CommittedPartitions
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import OffsetsCommitted
 from coterie_protocol.messages import (
@@ -18,7 +20,7 @@ from coterie_server.group.states import GroupState
 from coterie_server.group.step import check_generation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from coterie_protocol.messages import (
         OffsetCommitRequest,
@@ -33,38 +35,29 @@ __all__ = ["answered", "commit"]
 
 #: From this version on a commit for a group that is not there says so.
 _GROUP_ID_NOT_FOUND_FROM = 9
-#: How many results of partitions are remembered.
-_RESULTS_MAX = 4_096
-
-#: How `OffsetRow` makes itself, without the call in between.
-_new = tuple.__new__
+#: How many plans are remembered, and of how many partitions each: fifteen megabytes at most.
+_PLANS_MAX = 2_048
+_PLANNED_PARTITIONS_MAX = 32
 
 _UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+_TOO_LARGE = ErrorCode.OFFSET_METADATA_TOO_LARGE
 
 
 def commit(step: Step, request: Request) -> None:
     """Store offsets."""
     message: OffsetCommitRequest = request.message
+    parts = _parts_of(step, message)
     # If nothing is left to commit, the group is neither looked at nor made.
-    can_store = _names_a_partition(step, message)
+    can_store = any(part.plan.names_a_partition for part in parts)
     found = _group_for_commit(step, request) if can_store else ErrorCode.NONE
     if isinstance(found, ErrorCode):
-        topics = _refused(step, message, found)
+        answer = _refused(step, message, found)
     elif (error := _check_commit(step, found, request)) is not None:
-        topics = _refused(step, message, error)
+        answer = _refused(step, message, error)
     else:
-        topics = _store(step, found, message)
-    step.reply(request, OffsetCommitResponse(topics=topics))
-
-
-def _names_a_partition(step: Step, message: OffsetCommitRequest) -> bool:
-    """Whether any of the partitions exists."""
-    for topic in message.topics:
-        count = step.table.topics.get(topic.name, 0)
-        for partition in topic.partitions:  # mostly the first one does
-            if 0 <= partition.partition_index < count:
-                return True
-    return False
+        _store(step, found, message, parts)
+        answer = _answer(parts)
+    step.reply(request, answer)
 
 
 T = TypeVar("T", "OffsetCommitRequestTopic", "OffsetDeleteRequestTopic")
@@ -107,23 +100,25 @@ def _check_commit(step: Step, group: Group, request: Request) -> ErrorCode | Non
     return error
 
 
-def _refused(
-    step: Step, message: OffsetCommitRequest, error: ErrorCode
-) -> tuple[OffsetCommitResponseTopic, ...]:
+def _refused(step: Step, message: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
     """The answer to a commit that is refused as a whole."""
     topics = []
     for topic in answered(step, message.topics):
         count = step.table.topics.get(topic.name, 0)
-        indexes = [partition.partition_index for partition in topic.partitions]
-        results = tuple(_not_stored(i, error if 0 <= i < count else _UNKNOWN) for i in indexes)
+        indexes = CommittedPartitions.of(topic.partitions).indexes
+        results = tuple(_result(i, error if 0 <= i < count else _UNKNOWN) for i in indexes)
         topics.append(OffsetCommitResponseTopic(name=topic.name, partitions=results))
-    return tuple(topics)
+    return OffsetCommitResponse(topics=tuple(topics))
 
 
-def _store(
-    step: Step, group: Group, message: OffsetCommitRequest
-) -> tuple[OffsetCommitResponseTopic, ...]:
-    """Store what can be stored, and answer for each partition."""
+def _answer(parts: Sequence[_Part]) -> OffsetCommitResponse:
+    if len(parts) == 1:
+        return parts[0].plan.answer_alone
+    return OffsetCommitResponse(topics=tuple(part.plan.answer for part in parts))
+
+
+def _store(step: Step, group: Group, message: OffsetCommitRequest, parts: Iterable[_Part]) -> None:
+    """Store what can be stored."""
     member = group.members.get(message.member_id)
     if member is not None:
         member.last_seen_ms = step.now_ms
@@ -133,17 +128,13 @@ def _store(
     expires_at_ms = -1
     if message.retention_time_ms >= 0:
         expires_at_ms = min(step.date_ms + message.retention_time_ms, END_OF_TIME_MS)
-    topics = []
     committed: dict[str, dict[str, int]] = {}
-    for topic in answered(step, message.topics):
-        rows, answer = _rows_of(step, group, topic, expires_at_ms)
-        step.save_offsets(group, rows)
-        topics.append(answer)
-        if rows:
-            offsets = {str(row[2]): row[3] for row in rows}  # by partition
-            if topic.name in committed:
-                offsets = committed[topic.name] | offsets
-            committed[topic.name] = offsets
+    for plan, offsets in parts:
+        if offsets:
+            step.save_offsets(group, plan.places, _rows(step, group, plan, offsets, expires_at_ms))
+            by_partition = dict(zip(plan.labels, offsets, strict=True))
+            before = committed.get(plan.topic)
+            committed[plan.topic] = by_partition if before is None else before | by_partition
     if committed:
         step.event(
             OffsetsCommitted(
@@ -153,39 +144,111 @@ def _store(
                 offsets=committed,
             )
         )
-    return tuple(topics)
 
 
-def _rows_of(
-    step: Step, group: Group, topic: OffsetCommitRequestTopic, expires_at_ms: int
-) -> tuple[list[OffsetRow], OffsetCommitResponseTopic]:
-    """What of a topic is to be stored, and the answer for all of it."""
-    group_id, name, date_ms = group.id, topic.name, step.date_ms
-    count, longest = step.table.topics.get(name, 0), step.config.offset_metadata_max
-    rows: list[OffsetRow] = []
-    results = []
-    for partition in topic.partitions:
-        index, metadata = partition.partition_index, partition.committed_metadata or ""
-        if not 0 <= index < count:
-            results.append(_not_stored(index, _UNKNOWN))
-        elif metadata and _length(metadata) > longest:
-            results.append(_not_stored(index, ErrorCode.OFFSET_METADATA_TOO_LARGE))
-        else:
-            offset, epoch = partition.committed_offset, partition.committed_leader_epoch
-            row = (group_id, name, index, offset, epoch, metadata, date_ms, expires_at_ms)
-            rows.append(_new(OffsetRow, row))
-            results.append(_stored(index))
-    return rows, OffsetCommitResponseTopic(name=name, partitions=tuple(results))
+def _rows(
+    step: Step, group: Group, plan: _Plan, offsets: Iterable[int], expires_at_ms: int
+) -> list[OffsetRow]:
+    columns = (
+        repeat(group.id),
+        repeat(plan.topic),
+        plan.indexes,
+        offsets,
+        plan.epochs,
+        plan.metadata,
+        repeat(step.date_ms),
+        repeat(expires_at_ms),
+    )
+    # How `OffsetRow` makes itself, without a call of Python in between.
+    return list(map(tuple.__new__, repeat(OffsetRow), zip(*columns, strict=False)))
 
 
-def _not_stored(partition: int, error: ErrorCode) -> OffsetCommitResponsePartition:
+# -- what does not change from one commit of the same partitions to the next -----------------------
+
+
+class _Plan(NamedTuple):
+    """What is to be done with the partitions of a topic, whatever their offsets are."""
+
+    topic: str
+    #: Whether any of them exists.
+    names_a_partition: bool
+    #: Which of them can be stored, if not all can.
+    chosen: tuple[int, ...] | None
+    #: Those that can be stored, as numbers, as text and with their topic; and the other columns.
+    indexes: tuple[int, ...]
+    labels: tuple[str, ...]
+    places: tuple[tuple[str, int], ...]
+    epochs: tuple[int, ...]
+    metadata: tuple[str, ...]
+    #: What all of them are answered, if they are stored.
+    answer: OffsetCommitResponseTopic
+    #: The answer to a commit of nothing else: always the same object, so it is encoded once.
+    answer_alone: OffsetCommitResponse
+
+
+class _Part(NamedTuple):
+    """What a commit has about one topic."""
+
+    plan: _Plan
+    #: Of the partitions that can be stored.
+    offsets: Sequence[int]
+
+
+def _parts_of(step: Step, message: OffsetCommitRequest) -> list[_Part]:
+    counts, longest = step.table.topics, step.config.offset_metadata_max
+    parts = []
+    for topic in answered(step, message.topics):
+        name, columns = topic.name, CommittedPartitions.of(topic.partitions)
+        indexes, epochs, metadata = columns.indexes, columns.epochs, columns.metadata
+        # What is remembered is short, and likely to come again.
+        is_common = len(indexes) <= _PLANNED_PARTITIONS_MAX and name in counts and not any(metadata)
+        make = _known_plan if is_common else _plan
+        plan = make(name, counts.get(name, 0), longest, indexes, epochs, metadata)
+        offsets = columns.offsets
+        if plan.chosen is not None:
+            offsets = tuple([offsets[at] for at in plan.chosen])
+        parts.append(_Part(plan, offsets))
+    return parts
+
+
+def _plan(
+    topic: str,
+    count: int,
+    longest: int,
+    indexes: tuple[int, ...],
+    epochs: tuple[int, ...],
+    metadata: tuple[str | None, ...],
+) -> _Plan:
+    """Judge partitions of a topic that has so many."""
+    errors = [
+        _UNKNOWN
+        if not 0 <= index < count
+        else _TOO_LARGE
+        if text and _length(text) > longest
+        else ErrorCode.NONE
+        for index, text in zip(indexes, metadata, strict=True)
+    ]
+    chosen = [at for at, error in enumerate(errors) if error is ErrorCode.NONE]
+    answer = OffsetCommitResponseTopic(name=topic, partitions=tuple(map(_result, indexes, errors)))
+    return _Plan(
+        topic=topic,
+        names_a_partition=any(error is not _UNKNOWN for error in errors),
+        chosen=None if len(chosen) == len(indexes) else tuple(chosen),
+        indexes=tuple([indexes[at] for at in chosen]),
+        labels=tuple([str(indexes[at]) for at in chosen]),
+        places=tuple([(topic, indexes[at]) for at in chosen]),
+        epochs=tuple([epochs[at] for at in chosen]),
+        metadata=tuple([metadata[at] or "" for at in chosen]),
+        answer=answer,
+        answer_alone=OffsetCommitResponse(topics=(answer,)),
+    )
+
+
+_known_plan = lru_cache(_PLANS_MAX)(_plan)
+
+
+def _result(partition: int, error: ErrorCode) -> OffsetCommitResponsePartition:
     return OffsetCommitResponsePartition(partition_index=partition, error_code=error)
-
-
-@lru_cache(_RESULTS_MAX)
-def _stored(partition: int) -> OffsetCommitResponsePartition:
-    """Nearly all partitions are answered with this, again and again."""
-    return OffsetCommitResponsePartition(partition_index=partition)
 
 
 def _length(text: str) -> int:

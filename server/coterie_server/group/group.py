@@ -23,7 +23,7 @@ from coterie_server.group.records import (
 from coterie_server.group.states import TRANSITIONS, GroupState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from coterie_protocol.operations import Operation
     from coterie_server.group.phases import InitialDelay, OngoingRebalance
@@ -161,11 +161,7 @@ class Group:
         elif isinstance(row, OperationsRow):
             self.operations = row.operations
         else:
-            self.apply_offsets((row,))
-
-    def apply_offsets(self, rows: Iterable[OffsetRow]) -> None:
-        """Take over offsets, which come many at a time."""
-        self.offsets.update([(row[1:3], row) for row in rows])  # by topic and partition
+            self.offsets[row.topic, row.partition] = row
 
     def _apply_group(self, row: GroupRow) -> None:
         self.state = GroupState(row.state)

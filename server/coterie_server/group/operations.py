@@ -132,7 +132,7 @@ def _forget(step: Step, group: Group, asked: Sequence[tuple[str, int]]) -> None:
 def _commit(step: Step, group: Group, topic: str, numbers: Sequence[int], offset: int) -> None:
     date_ms = step.date_ms
     rows = [OffsetRow(group.id, topic, n, offset, committed_at_ms=date_ms) for n in numbers]
-    step.save_offsets(group, rows)
+    step.save_offsets(group, [(topic, number) for number in numbers], rows)
     if rows:
         # As a commit from outside any generation is journalled.
         offsets = {topic: {str(number): offset for number in numbers}}

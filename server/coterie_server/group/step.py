@@ -19,6 +19,8 @@ from coterie_server.security import ANONYMOUS
 from coterie_server.step import Outcome, Request
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from coterie_server.group.member import Member
     from coterie_server.group.table import GroupTable
 
@@ -143,9 +145,11 @@ class Step(step.Step[Record]):
         group.apply(row)
         self.outcome.records.append(row)
 
-    def save_offsets(self, group: Group, rows: list[OffsetRow]) -> None:
-        """Take over many offsets at once and store them."""
-        group.apply_offsets(rows)
+    def save_offsets(
+        self, group: Group, places: Iterable[tuple[str, int]], rows: list[OffsetRow]
+    ) -> None:
+        """Take over many offsets at once, each with its topic and partition, and store them."""
+        group.offsets.update(zip(places, rows, strict=True))
         self.outcome.records += rows
 
     def finish(self) -> Outcome[Record]:

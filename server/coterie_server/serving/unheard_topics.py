@@ -12,6 +12,7 @@ import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING, Protocol, final
 
+from coterie_protocol.committed import CommittedPartitions
 from coterie_protocol.error_codes import ErrorCode
 from coterie_server.log.logger import get_logger
 from coterie_server.serving.failures import failure
@@ -91,8 +92,8 @@ class UnheardTopics:
 
 
 def _names_unknown(message: m.OffsetCommitRequest, counts: Mapping[str, int]) -> bool:
-    return any(
-        each.partition_index >= counts.get(topic.name, 0)
-        for topic in message.topics
-        for each in topic.partitions
-    )
+    for topic in message.topics:
+        indexes = CommittedPartitions.of(topic.partitions).indexes
+        if max(indexes, default=-1) >= counts.get(topic.name, 0):
+            return True
+    return False

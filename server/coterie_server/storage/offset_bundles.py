@@ -37,14 +37,25 @@ _HEAD: Final = struct.Struct(">BHH")
 class _Bundle:
     """Offsets that are kept in one record."""
 
-    __slots__ = ("columns", "key", "places", "rows")
+    __slots__ = ("_frame", "key", "places", "rows")
 
     def __init__(self, key: bytes, rows: Sequence[OffsetRow]) -> None:
         self.key = key
         self.places: list[_Place] = [row[:3] for row in rows]
-        #: The same as all groups, topics and partitions; None if there are no rows.
-        self.columns = tuple(zip(*self.places, strict=True)) or None
         self.rows = rows
+        #: What its bytes were made of when its partitions were committed again.
+        self._frame: _Frame | None = None
+
+    def commit_again(self, rows: Sequence[OffsetRow]) -> bytes | None:
+        """Take over rows of the same partitions, and encode them; None if they are of others."""
+        columns = tuple(zip(*rows, strict=True))
+        frame = self._frame
+        if frame is None or not frame.fits(columns):
+            if [row[:3] for row in rows] != self.places:
+                return None
+            frame = self._frame = _Frame(columns)
+        self.rows = rows
+        return frame.filled(columns)
 
     def without(self, places: Collection[_Place]) -> list[OffsetRow]:
         """The offsets that are left when some go."""
@@ -75,11 +86,10 @@ class OffsetBundles:
         """The records that store these rows, and the deletions of others."""
         rows = [record for record in records if type(record) is OffsetRow]
         if rows and len(rows) == len(records):
-            home, columns = self._homes.get(rows[0][:3]), tuple(zip(*rows, strict=True))
-            if home is not None and home.columns == columns[:3]:
+            home = self._homes.get(rows[0][:3])
+            if home is not None and (value := home.commit_again(rows)) is not None:
                 # The same partitions as last time, as nearly always.
-                home.rows = rows
-                return [(home.key, _written_columns(columns))]
+                return [(home.key, value)]
         packed = [to_stored(record) for record in records if not _is_about_an_offset(record)]
         if len(packed) == len(records):
             return packed
@@ -138,6 +148,9 @@ def _is_about_an_offset(record: RowRecord) -> bool:
 # -- a bundle's bytes ------------------------------------------------------------------------------
 
 
+_Columns = tuple[tuple[Any, ...], ...]
+
+
 @lru_cache(2 * BUNDLE_OFFSETS_MAX)
 def _columns(offsets: int, texts: int) -> struct.Struct:
     """The numbers of all offsets, field by field, and the lengths of the texts behind them."""
@@ -150,7 +163,7 @@ def _written(rows: Collection[OffsetRow]) -> bytes:
     return _written_columns(tuple(zip(*rows, strict=True)))
 
 
-def _written_columns(columns: tuple[tuple[Any, ...], ...]) -> bytes:
+def _written_columns(columns: _Columns) -> bytes:
     """Encode a bundle; its texts are the names of group and topics, and the metadata if any."""
     groups, topics, partitions, offsets, epochs, metadata, committed_ms, expires_ms = columns
     numbers = {topic: number for number, topic in enumerate(dict.fromkeys(topics))}
@@ -165,6 +178,43 @@ def _written_columns(columns: tuple[tuple[Any, ...], ...]) -> bytes:
         *map(len, texts),
     )
     return b"".join((_HEAD.pack(_VERSION, len(groups), len(texts)), written, *texts))
+
+
+@lru_cache(BUNDLE_OFFSETS_MAX)
+def _numbers(count: int) -> struct.Struct:
+    return struct.Struct(f">{count}q")
+
+
+class _Frame:
+    """The bytes of a bundle around what each commit changes: the offsets, and when they came."""
+
+    __slots__ = ("_after", "_before", "_between", "_columns", "_numbers")
+
+    def __init__(self, columns: _Columns) -> None:
+        value, count = _written_columns(columns), len(columns[0])
+        self._columns = _without_changing(columns)
+        self._numbers = _numbers(count)
+        sizes = _HEAD.size + 6 * count, 8 * count, 4 * count, 8 * count
+        offsets_at, epochs_at, committed_at, expiry_at = accumulate(sizes)
+        self._before = value[:offsets_at]
+        self._between = value[epochs_at:committed_at]
+        self._after = value[expiry_at:]
+
+    def fits(self, columns: _Columns) -> bool:
+        """Whether the bytes for these are the same, apart from what each commit changes."""
+        return _without_changing(columns) == self._columns
+
+    def filled(self, columns: _Columns) -> bytes:
+        """The bytes for these."""
+        pack = self._numbers.pack
+        offsets, committed_ms = columns[3], columns[6]
+        return b"".join(
+            (self._before, pack(*offsets), self._between, pack(*committed_ms), self._after)
+        )
+
+
+def _without_changing(columns: _Columns) -> _Columns:
+    return columns[:3] + columns[4:6] + columns[7:]
 
 
 def _read(value: bytes) -> list[OffsetRow]:

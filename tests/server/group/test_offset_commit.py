@@ -274,3 +274,44 @@ def test_a_refused_commit_is_not_in_the_journal() -> None:
     world = World(offset_metadata_max=1)
     world.commit(T0, metadata="long")
     assert world.seen(OffsetsCommitted) == []
+
+
+# -- commits of the same partitions again and again ------------------------------------------------
+
+
+def test_the_same_commit_is_judged_anew_when_its_topic_has_grown_or_gone() -> None:
+    world = World()
+    last = world.table.topics["t"]
+    both = {("t", 0): 5, ("t", last): 6}
+    world.commit(both)
+    assert world.commit(both).part_errors == [OK, NO_TOPIC]
+    world.change_topic("t", "grew", last + 1)
+    assert world.commit(both).part_errors == [OK, OK]
+    world.change_topic("t", "deleted")
+    assert world.commit(both).part_errors == [NO_TOPIC, NO_TOPIC]
+    world.change_topic("t", "created", 1)
+    assert world.commit(both).part_errors == [OK, NO_TOPIC]
+    assert world.offsets() == {("t", 0): 5}
+
+
+def test_the_same_partitions_with_other_offsets_epochs_and_metadata_are_kept_as_they_are() -> None:
+    world = World()
+    for number in range(6):
+        topic = OffsetCommitRequestTopic(
+            name="t",
+            partitions=tuple(
+                OffsetCommitRequestPartition(
+                    partition_index=index,
+                    committed_offset=10 * number + index,
+                    committed_leader_epoch=number // 2,
+                    committed_metadata="x" * (number // 3),
+                )
+                for index in range(2)
+            ),
+        )
+        world.request(OffsetCommitRequest(group_id="g", topics=(topic,)), 8)
+        rows = [world.group().offsets["t", index] for index in range(2)]
+        assert [(row.offset, row.leader_epoch, row.metadata) for row in rows] == [
+            (10 * number + index, number // 2, "x" * (number // 3)) for index in range(2)
+        ]
+        assert [row for row in world.rows if isinstance(row, OffsetRow)] == rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -76,6 +77,23 @@ def test_the_same_partitions_again() -> None:
         1: 7,
         2: 5,
     }
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"leader_epoch": 4}, {"metadata": "m"}, {"expires_at_ms": 9}, {"committed_at_ms": 5}],
+    ids=lambda change: next(iter(change)),
+)
+def test_the_same_partitions_with_something_else(change: dict[str, Any]) -> None:
+    kept = Kept()
+    rows = [row(0), row(1)]
+    for _ in range(3):
+        assert kept.put(*rows) == 1
+    for some in ([rows[0]._replace(**change), rows[1]], [each._replace(**change) for each in rows]):
+        for each in (some, rows):
+            for _ in range(2):
+                assert kept.put(*each) == 1
+                assert kept.read() == each
 
 
 def test_some_of_the_partitions() -> None:
