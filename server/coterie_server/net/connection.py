@@ -1,10 +1,9 @@
 """One client: its bytes become requests, the answers become bytes, in the requests' order.
 
-    data_received -> Incoming -> decode_request -> Exchange -> handler
+    data_received -> Incoming -> Request -> Exchange -> handler
     transport     <- answers that no earlier request holds up <- Exchange.reply
 
-There is no task, future or timer for a request or a connection. Limits of time are looked after
-by the registry's sweep, see `TimeLimits`.
+No request or connection has a task, future or timer: the registry's sweep sees to `TimeLimits`.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final, cast, final
 
-from coterie_protocol import ProtocolError, Request, decode_request
+from coterie_protocol import ProtocolError, Request
 from coterie_server.log.logger import get_logger
 from coterie_server.net.addresses import Peer
 from coterie_server.net.endpoint import Endpoint
@@ -21,6 +20,7 @@ from coterie_server.net.fast_path import API, FastPath
 from coterie_server.net.faults import answer_to_unsupported, log_unencodable, reason_of
 from coterie_server.net.guard import Guard, guard_for, take_login
 from coterie_server.net.incoming import Incoming
+from coterie_server.net.last_answer import LastAnswer
 from coterie_server.net.outgoing import Outgoing
 from coterie_server.net.registry import Registry
 from coterie_server.net.stats import CloseReason
@@ -31,9 +31,8 @@ __all__ = ["Connection"]
 
 _log = get_logger(__name__)
 
-#: How long one client's pipeline may keep the others waiting. A single request can't be
-#: interrupted; most take microseconds, but some hundreds that ask for much, sent in one piece,
-#: would take seconds.
+#: How long one client's pipeline may keep the others waiting: most requests take microseconds, but
+#: some hundreds that ask for much, sent in one piece, would take seconds.
 _SLICE_S: Final = 0.01
 #: How often to look whether a client is still there while nothing is read from it.
 _LOOK_MS: Final = 1000
@@ -63,6 +62,7 @@ class Connection(asyncio.Protocol):
         "gone",
         "guard",
         "incoming",
+        "last_answer",
         "on_reply",
         "opened_ms",
         "peer",
@@ -78,7 +78,7 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, registry: Registry, endpoint: Endpoint, who: Principal = ANONYMOUS) -> None:
         self._registry, self.endpoint, self.principal = registry, endpoint, who
-        self.advertised = endpoint.advertised
+        self.advertised, self.last_answer = endpoint.advertised, LastAnswer()
         self.on_reply, self.turns = registry.on_reply, registry.turns
         self.strangers = registry.strangers
         self.times = TimeLimits()
@@ -174,10 +174,9 @@ class Connection(asyncio.Protocol):
             return False
         frame, api, message = found
         registry.requests += 1
-        registry.bytes_out += len(frame)
         if self.on_reply is not None:
             self.on_reply(api, message, int(now * 1000))
-        self._transport.write(frame)
+        self._outgoing.write(frame)
         return True
 
     def _take(self, payloads: list[bytes], now: float) -> None:
@@ -222,7 +221,7 @@ class Connection(asyncio.Protocol):
             if self.guard is not None and self.guard.takes(payload, received_ms):
                 continue
             try:
-                request = decode_request(payload)
+                request = self.incoming.decode(payload)
             except ProtocolError as error:
                 answer = answer_to_unsupported(error)
                 if answer is not None:
@@ -249,14 +248,14 @@ class Connection(asyncio.Protocol):
         """Send the answers that no earlier request holds up."""
         if not self._corked and not self.gone:
             self.times.active_at = self._registry.now()
-            self._send()
+            self._send(soon=True)
 
-    def _send(self) -> None:
+    def _send(self, *, soon: bool = False) -> None:
         if self.gone:
             return
         if self.times.behind_since is not None and (unsent_bytes := self._outgoing.excess()):
             self.close_for(CloseReason.UNREAD_REPLIES, found=unsent_bytes)
-        elif self._outgoing.write_ready() and not self._reading:
+        elif self._outgoing.write_ready(soon=soon) and not self._reading:
             self._go_on()
 
     # Reading or not
@@ -385,6 +384,7 @@ class Connection(asyncio.Protocol):
         # What was answered before the request that we close for is still sent.
         if self.times.behind_since is None:
             self._outgoing.write_ready()
+        self._outgoing.post()
         self.times.due = self._registry.now() + self._registry.limits.close_timeout_ms / 1000
         self._let_go()
         self._transport.close()

@@ -7,9 +7,9 @@ in the outcome that has the reply, and the shard calls `reply`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, final
+from typing import TYPE_CHECKING, Any, Final, Protocol, final
 
-from coterie_protocol import ApiKey, Request, encode_response, encode_response_in_turns
+from coterie_protocol import ApiKey, Request, encode_response_in_turns
 from coterie_server.turns import Unfinished, begin
 
 if TYPE_CHECKING:
@@ -17,10 +17,13 @@ if TYPE_CHECKING:
 
     from coterie_server.address import Address
     from coterie_server.net.addresses import Peer
+    from coterie_server.net.last_answer import LastAnswer
     from coterie_server.security import Principal
     from coterie_server.turns import Making, Turns
 
 __all__ = ["Exchange", "Handler", "OnReply", "ReplyPath", "answered"]
+
+_NUMBER_BYTES: Final = 4
 
 
 class OnReply(Protocol):
@@ -56,6 +59,10 @@ class ReplyPath(Protocol):
     @property
     def on_reply(self) -> OnReply | None:
         """What is called for every answer, if anything."""
+
+    @property
+    def last_answer(self) -> LastAnswer:
+        """What encodes answers."""
 
     @property
     def turns(self) -> Turns:
@@ -169,7 +176,8 @@ class Exchange:
             path.turns.do(self._finish(message), lambda: not path.gone)
             return
         try:
-            frame = encode_response(message, self.version, request.correlation_id)
+            number = request.correlation_id.to_bytes(_NUMBER_BYTES, signed=True)
+            frame = path.last_answer.encode(message, self.version, number)
         except Exception as error:  # noqa: BLE001  # whatever it is, this client must not wait
             path.close_for_unencodable(request, error)
             return

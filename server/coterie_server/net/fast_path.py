@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol, final
 
-from coterie_protocol import ApiKey, ProtocolError, Request, decode_request, encode_response
+from coterie_protocol import ApiKey, ProtocolError, Request, decode_request
+from coterie_server.net.last_answer import LastAnswer
 
 if TYPE_CHECKING:
     from coterie_server.net.addresses import Peer
@@ -34,7 +35,7 @@ FastAnswers = Mapping[bytes, FastAnswer]
 
 #: Where a request has its API.
 API: Final = slice(0, 2)
-#: Where both it and its answer's frame have the number that joins them.
+#: Where it has the number that joins it to its answer, and what is around that.
 _BEFORE: Final = slice(0, 4)
 _NUMBER: Final = slice(4, 8)
 _BEHIND: Final = slice(8, None)
@@ -58,17 +59,16 @@ class FastPath:
     like it is not decoded again; nor is an answer encoded again that is the same as the last.
     """
 
-    __slots__ = ("_answer", "_answers", "_before", "_behind", "_frame", "_message", "_request")
+    __slots__ = ("_answer", "_answers", "_before", "_behind", "_last_answer", "_request")
 
     _request: Request
     _answer: FastAnswer
-    _frame: bytes
 
     def __init__(self, answers: FastAnswers) -> None:
         self._answers = answers
         self._before = b""
         self._behind: bytes | None = None
-        self._message: Any = None
+        self._last_answer = LastAnswer()
 
     def answer(self, payload: bytes, sender: Sender) -> tuple[bytes, ApiKey, Any] | None:
         """The frame with the answer, and what is in it; None if it can't be had at once."""
@@ -79,15 +79,12 @@ class FastPath:
         message = self._answer(request.message, sender)
         if message is None:
             return None
-        if message is not self._message:
-            self._frame = encode_response(message, request.api_version, 0)
-            self._message = message
-        frame = self._frame
-        return frame[_BEFORE] + payload[_NUMBER] + frame[_BEHIND], request.api_key, message
+        frame = self._last_answer.encode(message, request.api_version, payload[_NUMBER])
+        return frame, request.api_key, message
 
     def forget(self) -> None:
         """Forget the last request and its answer."""
-        self._before, self._behind, self._message = b"", None, None
+        self._before, self._behind, self._last_answer = b"", None, LastAnswer()
 
     def _read(self, payload: bytes) -> bool:
         """Take in a request that is not like the last; False if the fast path is not for it."""
@@ -102,5 +99,4 @@ class FastPath:
             return False  # what is wrong is found again, and dealt with, the usual way
         self._before, self._behind = payload[_BEFORE], payload[_BEHIND]
         self._answer = answer
-        self._message = None
         return True

@@ -1,30 +1,44 @@
-"""The bytes that come in on one connection, cut into requests."""
+"""The bytes that come in on one connection, cut into requests and decoded."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Final, final
 
-from coterie_protocol import FrameReader, ProtocolError
+from coterie_protocol import ApiKey, FrameReader, ProtocolError, Request, decode_request
+from coterie_protocol.committed import CommitDecoder
 from coterie_server.net.limits import Limits
 from coterie_server.net.time_limits import TimeLimits
 
 __all__ = ["Incoming"]
 
 _SIZE_BYTES: Final = 4
+#: Where a request has its API, and that of commits.
+_API: Final = slice(0, 2)
+_COMMIT: Final = int(ApiKey.OFFSET_COMMIT).to_bytes(2)
 
 
 @final
 class Incoming:
     """Cuts bytes into requests, and keeps account of the frame that is not whole yet."""
 
-    __slots__ = ("_charge", "_frames", "_limits", "_times", "fault", "unfinished_bytes")
+    __slots__ = (
+        "_charge",
+        "_commits",
+        "_frames",
+        "_limits",
+        "_times",
+        "fault",
+        "unfinished_bytes",
+    )
 
     def __init__(self, limits: Limits, times: TimeLimits, charge: Callable[[int], None]) -> None:
         self._limits = limits
         self._times = times
         self._charge = charge
         self._frames = FrameReader(limits.socket_request_max_bytes)
+        #: None until the client commits for the first time.
+        self._commits: CommitDecoder | None = None
         #: What is wrong with the bytes behind the requests that were cut.
         self.fault: ProtocolError | None = None
         #: How much has arrived of a frame that is not whole yet.
@@ -50,6 +64,14 @@ class Incoming:
         self._note_unfinished(now, is_new=bool(payloads))
         return payloads
 
+    def decode(self, payload: bytes) -> Request:
+        """The request that was cut; raises `ProtocolError`."""
+        if payload[_API] != _COMMIT:
+            return decode_request(payload)
+        if self._commits is None:
+            self._commits = CommitDecoder()
+        return self._commits.decode(payload)
+
     def _note_unfinished(self, now: float, *, is_new: bool) -> None:
         """Keep the time and the account of the frame that is not whole yet."""
         unfinished_bytes = self._frames.buffered
@@ -70,6 +92,7 @@ class Incoming:
     def let_go(self) -> None:
         """Free what the client made us hold."""
         self._frames = FrameReader()
+        self._commits = None
         self.fault = None  # its traceback leads back here
         self._charge(-self.unfinished_bytes)
         self.unfinished_bytes = 0

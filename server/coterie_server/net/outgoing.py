@@ -1,23 +1,27 @@
-"""The answers that go out on one connection, in the order of their requests."""
+"""The answers that go out on a connection, in the order of their requests."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
 from collections.abc import Iterator
-from typing import final
+from typing import Final, final
 
 from coterie_server.net.exchange import Exchange
 from coterie_server.net.registry import Registry
 
 __all__ = ["Outgoing"]
 
+#: More than this for one client does not wait for what others get: what it does not read has to
+#: show at once.
+_POSTED_TOGETHER_MAX_BYTES: Final = 4096
+
 
 @final
 class Outgoing:
     """Writes answers to the transport, which is known once the connection is made."""
 
-    __slots__ = ("_registry", "exchanges", "transport")
+    __slots__ = ("_registry", "_unposted", "exchanges", "transport")
 
     transport: asyncio.Transport
 
@@ -25,18 +29,41 @@ class Outgoing:
         self._registry = registry
         #: The requests in flight, in their order: their answers are still to be sent.
         self.exchanges: deque[Exchange] = deque()
+        #: What the outbox is to post; everything else has to go behind it.
+        self._unposted = b""
 
-    def write_ready(self) -> bool:
-        """Send, as one piece, all answers up to the first that is still awaited."""
+    def write_ready(self, *, soon: bool = False) -> bool:
+        """Send, as one piece, all answers up to the first that is still awaited.
+
+        With `soon`, they leave in the loop's next turn, together with those to other clients.
+        """
         exchanges = self.exchanges
         if not exchanges or (data := exchanges[0].frame) is None:
             return False
         exchanges.popleft()
         if exchanges and exchanges[0].frame is not None:
             data += b"".join(self._take_ready())
-        self._registry.bytes_out += len(data)
-        self.transport.write(data)
+        self.write(data, soon=soon)
         return True
+
+    def write(self, data: bytes, *, soon: bool = False) -> None:
+        """Send answers behind all others; `soon` is as above."""
+        self._registry.bytes_out += len(data)
+        before = self._unposted
+        if not (before or soon):
+            self.transport.write(data)
+            return
+        self._unposted = before + data
+        if len(self._unposted) > _POSTED_TOGETHER_MAX_BYTES:
+            self.post()
+        elif not before:
+            self._registry.outbox.add(self)
+
+    def post(self) -> None:
+        """Hand over what the outbox was to post."""
+        data, self._unposted = self._unposted, b""
+        if data:
+            self.transport.write(data)
 
     def _take_ready(self) -> Iterator[bytes]:
         while self.exchanges and (frame := self.exchanges[0].frame) is not None:
@@ -47,11 +74,12 @@ class Outgoing:
         """How many bytes are unsent, if that is too much to add an answer that is ready; else 0."""
         if not self.exchanges or self.exchanges[0].frame is None:
             return 0
-        unsent_bytes = self.transport.get_write_buffer_size()
+        unsent_bytes = self.transport.get_write_buffer_size() + len(self._unposted)
         return unsent_bytes if unsent_bytes > self._registry.limits.write_buffer_max_bytes else 0
 
     def take_all(self) -> deque[Exchange]:
-        """Have none in flight any more; returns those that were."""
+        """Have none in flight any more, and nothing to post; returns those that were in flight."""
         taken = self.exchanges.copy()
         self.exchanges.clear()
+        self._unposted = b""
         return taken

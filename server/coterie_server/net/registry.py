@@ -22,6 +22,7 @@ from coterie_server.net.exchange import Exchange, Handler, OnReply
 from coterie_server.net.fast_path import FastAnswer, by_api
 from coterie_server.net.incoming import Incoming
 from coterie_server.net.limits import Limits
+from coterie_server.net.outbox import Outbox
 from coterie_server.net.stats import CloseReason, NetStats, RefuseReason
 from coterie_server.net.strangers import Strangers
 from coterie_server.net.time_limits import TimeLimits
@@ -121,6 +122,7 @@ class Registry:
         self.call_soon = call_soon
         #: Finishes long answers.
         self.turns = Turns(call_soon)
+        self.outbox = Outbox(call_soon)
         #: What `now` does not tell: a loop's time may stand still while it is busy.
         self.stopwatch = stopwatch
         self.has_hung_up = has_hung_up

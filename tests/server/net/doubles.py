@@ -11,6 +11,7 @@ from coterie_protocol.messages import HeartbeatRequest, HeartbeatResponse
 from coterie_server.address import Address
 from coterie_server.net import Endpoint, Exchange, Handler, Limits
 from coterie_server.net.connection import Connection
+from coterie_server.net.outbox import Outbox
 from coterie_server.net.registry import Registry
 
 __all__ = [
@@ -212,9 +213,14 @@ class FakeClient:
 
 
 class FakeListener:
-    """A listener without sockets: a registry, its clock, and a loop that turns when told to."""
+    """A listener without sockets: a registry, its clock, and a loop that turns when told to.
 
-    def __init__(self, handler: Handler, limits: Limits | None = None) -> None:
+    Answers leave at once, or when the loop turns if they are posted `together`.
+    """
+
+    def __init__(
+        self, handler: Handler, limits: Limits | None = None, *, together: bool = False
+    ) -> None:
         self.clock = Clock()
         self._soon: list[Callable[[], None]] = []
         self.registry = Registry(
@@ -225,6 +231,8 @@ class FakeListener:
             stopwatch=lambda: 0.0,  # a slow machine must not cut a pipeline short
             has_hung_up=_has_hung_up,
         )
+        if not together:
+            self.registry.outbox = Outbox(lambda post: post())
 
     @property
     def waiting(self) -> int:

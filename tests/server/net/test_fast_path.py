@@ -53,7 +53,7 @@ class FastPath:
             self.handler,
             Limits(**limits),
             now=self.clock,
-            call_soon=lambda _: None,
+            call_soon=lambda post: post(),
             on_reply=lambda *what: self.counted.append(what),
             at_once={ApiKey.HEARTBEAT: self.scripted},
         )

@@ -55,10 +55,10 @@ class AnyInterleaving(RuleBasedStateMachine):
     got, what the transport was told.
     """
 
-    @initialize(in_flight_max=st.integers(1, 6))
-    def begin(self, in_flight_max: int) -> None:
+    @initialize(in_flight_max=st.integers(1, 6), together=st.booleans())
+    def begin(self, in_flight_max: int, together: bool) -> None:  # noqa: FBT001
         """Let a client in."""
-        self.limit = in_flight_max
+        self.limit, self.together = in_flight_max, together
         self.handler = TimedHandler()
         self.listener = FakeListener(
             self.handler,
@@ -69,6 +69,7 @@ class AnyInterleaving(RuleBasedStateMachine):
                 drain_timeout_ms=20_000,
                 frame_timeout_ms=20_000,
             ),
+            together=together,
         )
         self.listener.registry.stopwatch = lambda: self.handler.passed_s
         self.client = self.listener.connect()
@@ -200,7 +201,7 @@ class AnyInterleaving(RuleBasedStateMachine):
             behind = len(self.client.transport.unsent) > 30
             left_over = self.whole - len(self.handler.exchanges) > 0 or self.is_bad
             full = len(self.client.connection.exchanges) >= self.limit
-            assert self.listener.waiting <= 1
+            assert self.listener.waiting <= 1 + self.together
             assert self.listener.waiting or not left_over or full or behind
 
     @invariant()
@@ -208,7 +209,9 @@ class AnyInterleaving(RuleBasedStateMachine):
         """As many are in flight as were handled and not sent, and never too many."""
         if self.is_open:
             unsent = len(self.handler.exchanges) - len(self.client.answered_or_written())
-            assert len(self.client.connection.exchanges) == unsent <= self.limit
+            in_flight = len(self.client.connection.exchanges)
+            assert in_flight <= self.limit
+            assert in_flight == unsent or (self.together and self.listener.waiting)
 
     @invariant()
     def order_is_kept(self) -> None:

@@ -21,6 +21,7 @@ from coterie_protocol.messages import (
 from coterie_server.net import Exchange
 from coterie_server.net.addresses import Peer
 from coterie_server.net.exchange import OnReply
+from coterie_server.net.last_answer import LastAnswer
 from coterie_server.node_handler import NodeHandler
 from coterie_server.security import ANONYMOUS
 from coterie_server.server import Address, ListenerOptions, Server, ServerOptions
@@ -73,6 +74,7 @@ class Client:
 
     def __init__(self) -> None:
         self.gone = False
+        self.last_answer = LastAnswer()
         self.flushed = 0
         self.exchanges: list[Exchange] = []
         self.goes_when_answered = False

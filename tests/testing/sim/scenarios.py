@@ -116,7 +116,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
     ),
     "coordinator-restart": Scenario(5.0, 12.0, _options(2), _at("kill_coordinator", 0, 2.0)),
     "warm-hand-over": Scenario(
-        5.0, 7.165, _options(1, topics={"jobs": 4}, state=_STATE), _at("add_worker", 1)
+        5.0, 7.4, _options(1, topics={"jobs": 4}, state=_STATE), _at("add_worker", 1)
     ),
     "warm-fail-over": Scenario(
         15.0,
