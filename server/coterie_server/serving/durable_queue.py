@@ -65,6 +65,7 @@ class DurableQueue:
         if self._has_ended:
             return
         self._batch.extend(records)
+        self._store.give_way()
         self._handed_in += 1
         if self._writer is None:
             self._writer = asyncio.get_running_loop().create_task(self._write())
@@ -112,6 +113,7 @@ class DurableQueue:
         while self._waiting and self._waiting[0][0] <= self._durable:
             _, action, arguments = self._waiting.popleft()
             action(*arguments)
+            self._store.give_way()
 
     def _fail(self, error: Exception) -> None:
         if self._meter is not None:

@@ -209,6 +209,12 @@ class Store(ABC):
         remembers the loss until this is called.
         """
 
+    def give_way(self) -> None:  # noqa: B027  # most stores do not work in this process
+        """Let the store go on with what it has begun, if that waits for the caller's thread.
+
+        Call it between pieces of work; it takes a moment at most.
+        """
+
     @abstractmethod
     async def reserve(self, owner: str, ttl_ms: int) -> None:
         """Reserve a name for this process for as long as the store is open.

@@ -146,6 +146,11 @@ class DividedStore(Store):
         """Begin all marks anew at what the store holds."""
         await asyncio.gather(*(each.accept_loss() for each in (self._main, *self._parts)))
 
+    def give_way(self) -> None:
+        """Let the threads that write go on."""
+        for each in self._parts or (self._main,):
+            each.give_way()
+
     # -- nodes ---------------------------------------------------------------------------------
 
     async def reserve(self, owner: str, ttl_ms: int) -> None:

@@ -4,6 +4,9 @@ Left to themselves, the two compete for it.  A busy loop lets go of the lock wit
 each time wakes the thread on another core, but has the lock back before the thread is there: that
 took a quarter of a commit's processor time.  So the thread asks for a turn, waits until it has one,
 and the loop does nothing meanwhile.
+
+A thread that comes back from the disk can't ask before it has the lock.  So the loop learns how
+long the disk takes, and stands aside between two requests when the thread is expected.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+import time
 from collections.abc import Sized
 from typing import Final
 
@@ -18,7 +22,13 @@ __all__ = ["Turns"]
 
 #: How long the loop stands aside at most.  A thread that takes longer, as when the disk stalls,
 #: goes on without a turn.
-LONGEST_S: Final = 0.002
+LONGEST_S: Final = 0.01
+#: How long it does so for a thread that is expected, and may be late.
+AWAITED_S: Final = 0.0004
+#: How long the disk is expected to take at first.
+FIRST_GUESS_S: Final = 0.001
+#: A thread that comes so soon was there already.
+_AT_ONCE_S: Final = 0.00005
 
 
 class Turns:
@@ -31,6 +41,13 @@ class Turns:
         self._is_asking = False
         self._begins = _held()
         self._ends = _held()
+        # How long the disk takes; when the thread left for it, and when it came back.
+        self._expected_s = FIRST_GUESS_S
+        self._left_at = self._came_at = 0.0
+        # Whether it is away, and the loop has not looked out for it yet.
+        self._is_away = False
+        # Whether the loop is standing aside for it though it has not asked.
+        self._is_awaited = False
 
     # -- the event loop's side -----------------------------------------------------------------
 
@@ -49,6 +66,34 @@ class Turns:
         self._ends = ends = _held()
         self._begins.release()
         ends.acquire(timeout=LONGEST_S)
+
+    def give_way(self) -> None:
+        """Give the thread a turn if it should be back from the disk by now.
+
+        Call it often, between pieces of work.
+        """
+        if self._is_away and time.perf_counter() >= self._left_at + self._expected_s:
+            self._await_thread()
+
+    def _await_thread(self) -> None:
+        self._is_away = False
+        self._ends = ends = _held()
+        self._is_awaited = True
+        began = time.perf_counter()
+        has_come = ends.acquire(timeout=AWAITED_S)
+        self._is_awaited = False
+        self._learn(began, has_come=has_come)
+
+    def _learn(self, began: float, *, has_come: bool) -> None:
+        """Correct what is expected, after standing aside from then on."""
+        if not has_come:
+            self._expected_s += AWAITED_S / 2
+        elif self._came_at - began > _AT_ONCE_S:
+            took_s = self._came_at - self._left_at
+            self._expected_s += (took_s - self._expected_s) / 4
+        elif began - self._left_at - self._expected_s < _AT_ONCE_S:
+            self._expected_s *= 0.9  # it may have been there for a while
+        # Else the loop looked out too late to learn anything.
 
     # -- the thread's side ---------------------------------------------------------------------
 
@@ -69,9 +114,23 @@ class Turns:
             self._begins.acquire()
 
     def end(self) -> None:
-        """Let the loop go on, before anything that waits for the disk."""
+        """Let the loop go on."""
         if self._ends.locked():
             self._ends.release()
+
+    def leave(self) -> None:
+        """Let the loop go on before something that waits for the disk; `come_back` follows."""
+        self._left_at = time.perf_counter()
+        self._is_away = True
+        self.end()
+
+    def come_back(self) -> None:
+        """Have a turn after the disk."""
+        self._came_at = time.perf_counter()
+        self._is_away = False
+        if not self._is_awaited:
+            self._expected_s = min(self._expected_s, self._came_at - self._left_at)
+            self.ask()
 
     def _is_called(self) -> bool:
         """Call the loop; False if it is closed, so that there is nobody to compete with."""

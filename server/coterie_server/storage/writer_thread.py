@@ -157,6 +157,10 @@ class WriterThread:
         self._put(_Write(future, work, appends_under))
         return future
 
+    def give_way(self) -> None:
+        """Give the thread a turn if it should be back from the disk by now."""
+        self._turns.give_way()
+
     def _put(self, job: _Job | None) -> None:
         self._jobs.append(job)
         self._turns.give_soon()
@@ -226,9 +230,9 @@ class WriterThread:
                 except (FencedError, StoreError) as refusal:
                     results.append((job.future, refusal))
             transaction.write()
-            self._turns.end()
+            self._turns.leave()
             progress = transaction.commit()
-            self._turns.ask()
+            self._turns.come_back()
             database.wrote(progress)
         except Exception as error:  # noqa: BLE001  # a bug must fail its callers, not hang them
             self._roll_back(connection)

@@ -122,3 +122,83 @@ async def test_a_thread_whose_loop_is_closed_goes_on() -> None:
         given.end()
 
     await in_thread(thread)
+
+
+# -- a thread that comes back from the disk --------------------------------------------------------
+
+
+class Disk:
+    """The thread's part, which leaves for the disk; the test says when that has answered."""
+
+    def __init__(self, given: Turns) -> None:
+        self.has_left, self.answers, self.is_back = (threading.Event() for _ in range(3))
+        self._given = given
+        self.running = asyncio.ensure_future(in_thread(self._run))
+
+    def _run(self) -> None:
+        self._given.leave()
+        self.has_left.set()
+        assert self.answers.wait(PATIENCE_S)
+        self._given.come_back()
+        self.is_back.set()
+        self._given.end()
+
+
+@pytest.fixture
+def expecting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the loop expect the thread at once, and wait for as long as it takes."""
+    monkeypatch.setattr(turns, "FIRST_GUESS_S", 0.0)
+    monkeypatch.setattr(turns, "AWAITED_S", PATIENCE_S)
+
+
+@pytest.mark.usefixtures("expecting")
+async def test_the_loop_gives_way_to_a_thread_that_should_be_back() -> None:
+    given = Turns(asyncio.get_running_loop())
+    disk = Disk(given)
+    assert await asyncio.to_thread(disk.has_left.wait, PATIENCE_S)
+    disk.answers.set()
+    given.give_way()
+    assert disk.is_back.is_set()
+    await disk.running
+
+
+async def test_the_loop_does_not_wait_for_a_thread_before_it_is_expected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(turns, "FIRST_GUESS_S", 10 * PATIENCE_S)
+    monkeypatch.setattr(turns, "AWAITED_S", 10 * PATIENCE_S)
+    given = Turns(asyncio.get_running_loop())
+    disk = Disk(given)
+    assert await asyncio.to_thread(disk.has_left.wait, PATIENCE_S)
+    given.give_way()
+    assert not disk.is_back.is_set()
+    disk.answers.set()
+    await disk.running
+
+
+async def test_the_loop_looks_out_once_and_then_expects_the_thread_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(turns, "FIRST_GUESS_S", 0.0)
+    given = Turns(asyncio.get_running_loop())
+    disk = Disk(given)
+    assert await asyncio.to_thread(disk.has_left.wait, PATIENCE_S)
+    given.give_way()
+    assert given._expected_s == turns.AWAITED_S / 2  # noqa: SLF001
+    monkeypatch.setattr(turns, "AWAITED_S", 10 * PATIENCE_S)
+    given.give_way()
+    disk.answers.set()
+    await disk.running
+
+
+async def test_giving_way_to_a_thread_that_is_here_takes_no_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(turns, "AWAITED_S", 10 * PATIENCE_S)
+    monkeypatch.setattr(turns, "FIRST_GUESS_S", 0.0)
+    given = Turns(asyncio.get_running_loop())
+    given.give_way()
+    disk = Disk(given)
+    disk.answers.set()
+    await disk.running
+    given.give_way()
