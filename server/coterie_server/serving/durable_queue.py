@@ -31,9 +31,10 @@ class DurableQueue:
     """Appends records of one shard in order, and runs actions once all before them are durable.
 
     While one append is under way the next one gathers, so that a slow disk makes appends larger
-    and not more numerous.  An action with nothing before it runs at once.  After a failure, or
-    once `end` was called, nothing more is appended and nothing that waited runs any more;
-    `on_failure` is told of a failure before that, once.
+    and not more numerous; it begins before what waited for the last one runs.  An action with
+    nothing before it runs at once.  After a failure, or once `end` was called, nothing more is
+    appended and nothing that waited runs any more; `on_failure` is told of a failure before that,
+    once.
     """
 
     def __init__(
@@ -57,8 +58,8 @@ class DurableQueue:
 
     @property
     def is_settled(self) -> bool:
-        """Whether everything handed in is durable."""
-        return self._durable == self._handed_in
+        """Whether everything handed in is durable, and all that waited for it has run."""
+        return self._durable == self._handed_in and not self._waiting
 
     def put(self, records: Iterable[tuple[bytes, bytes | None]]) -> None:
         """Hand in records."""
@@ -74,7 +75,7 @@ class DurableQueue:
         """Run an action as soon as all that was handed in before is durable."""
         if self._has_ended:
             return
-        if self._durable == self._handed_in:
+        if self.is_settled:
             action(*arguments)
         else:
             self._waiting.append((self._handed_in, action, arguments))
@@ -103,11 +104,23 @@ class DurableQueue:
                 if self._meter is not None:
                     self._meter.store_appended(len(batch), time.perf_counter() - began)
                 self._durable = upto
-                self._run_ready()
+                if self._batch:
+                    # The next append goes first: the disk is not to wait for what is told.
+                    asyncio.get_running_loop().call_soon(self._run_ready_now)
+                else:
+                    self._run_ready()
         except Exception as error:  # noqa: BLE001  # whatever it is, nothing may wait for it
+            self._run_ready_now()
             self._fail(error)
         finally:
             self._writer = None
+
+    def _run_ready_now(self) -> None:
+        """Run what waited for the last append, though the next one is under way or has failed."""
+        try:
+            self._run_ready()
+        except Exception as error:  # noqa: BLE001  # as below
+            self._fail(error)
 
     def _run_ready(self) -> None:
         while self._waiting and self._waiting[0][0] <= self._durable:

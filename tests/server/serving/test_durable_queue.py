@@ -135,5 +135,52 @@ async def test_after_a_failure_no_waiting_action_runs() -> None:
     assert len(harness.store.appends) == 1
 
 
+async def test_the_next_append_begins_before_what_waited_for_the_last_runs() -> None:
+    """Or the disk would wait while hundreds of requests are answered."""
+    harness = Harness()
+    harness.put("a")
+    harness.queue.when_durable(lambda: harness.heard.append(len(harness.store.appends)))
+    await settle()
+    harness.put("b")
+    harness.then("b")
+    harness.store.gate.set()
+    await harness.queue.settle()
+    assert harness.heard == [2, "b"]
+
+
+async def test_what_comes_while_actions_are_yet_to_run_keeps_its_place() -> None:
+    harness = Harness()
+    harness.put("a")
+    harness.then("a")
+    await settle()
+    harness.put("b")
+    harness.store.gate.set()
+    while harness.metrics.appended != [1, 1]:
+        await asyncio.sleep(0)
+        harness.then("later")
+    await harness.queue.settle()
+    assert harness.heard[0] == "a"
+    assert set(harness.heard[1:]) == {"later"}
+    assert harness.queue.is_settled
+
+
+async def test_what_is_durable_is_told_though_the_next_append_fails_at_once() -> None:
+    harness = Harness()
+    harness.put("a")
+    harness.then("a")
+    await settle()
+    harness.put("b")
+    harness.then("never")
+    error = StoreError("the disk is full")
+
+    async def fail(*_append: object) -> None:
+        raise error
+
+    setattr(harness.store, "append", fail)  # noqa: B010  # mypy takes it for a method
+    harness.store.gate.set()
+    await harness.queue.settle()
+    assert harness.heard == ["a", error]
+
+
 async def test_settling_without_work_returns_at_once() -> None:
     await Harness().queue.settle()
