@@ -16,6 +16,7 @@ with needs_extra("pipeline", "coterie_pipeline"):
 
 from coterie_pipeline.failures import FAILURES
 from coterie_pipeline.files import exists, list_files, shown
+from coterie_pipeline.packing import compression_of, plain_name
 from coterie_pipeline.reading import read_files, read_text
 from coterie_pipeline.session import LITTLE_BYTES, is_local, quick_session
 from coterie_pipeline.steps.commits import ENDS
@@ -24,7 +25,7 @@ from coterie_pipeline.warehouse import Moment, Warehouse, piece_of_run
 __all__ = ["NoJournalsError", "Reading", "RunResult", "read_ends", "read_new", "run"]
 
 #: The names of a node's files, plain and compressed.
-_SEGMENT: Final = re.compile(r"journal-.*\.jsonl(?P<packed>\.gz|\.zst)?")
+_SEGMENT: Final = re.compile(r"journal-.*\.jsonl(\.gz|\.zst)?")
 
 #: The size and modification time of no file.
 _NEVER: Final = (-1, -1)
@@ -142,13 +143,13 @@ def _forget_moved(spark: SparkSession, warehouse: Warehouse, present: Collection
     known = state.get("segments", {})
     by_name: dict[str, list[str]] = {}
     for path in known.keys() & set(present):
-        by_name.setdefault(_plain_name(path), []).append(path)
-    gone = [path for path in known.keys() - set(present) if _plain_name(path) in by_name]
+        by_name.setdefault(plain_name(path), []).append(path)
+    gone = [path for path in known.keys() - set(present) if plain_name(path) in by_name]
     pairs = [
         (path, other)
         for path in gone
         if not exists(spark, path)
-        for other in by_name[_plain_name(path)]
+        for other in by_name[plain_name(path)]
     ]
     moved = _contained(warehouse.fitting().bronze(), pairs) if pairs else None
     if moved:
@@ -169,10 +170,6 @@ def _contained(bronze: DataFrame, pairs: Sequence[tuple[str, str]]) -> set[str]:
     lacking = old.join(new, ["old", "new", "digest"], how="left_anti").select("old", "new")
     found = {tuple(row) for row in lacking.distinct().collect()}
     return {pair[0] for pair in pairs if pair not in found}
-
-
-def _plain_name(path: str) -> str:
-    return path.rpartition("/")[2].removesuffix(".gz").removesuffix(".zst")
 
 
 def read_ends(spark: SparkSession, path: str) -> DataFrame:
@@ -214,7 +211,7 @@ def _add(
     stored = warehouse.add_files(piece, sizes)
     if stored is not None:
         return tuple(map(shown, stored))
-    has_packed = any(_is_packed(path) for path in sizes)
+    has_packed = any(map(compression_of, sizes))
     try:
         with _without_traces(spark) if has_packed else contextlib.nullcontext():
             warehouse.add_lines(piece, read_files(spark, sizes))
@@ -234,17 +231,12 @@ def _add(
 
 def _is_damaged(spark: SparkSession, segment: str) -> bool:
     """Whether a compressed file can't be unpacked to its end."""
-    if _is_packed(segment):
+    if compression_of(segment):
         try:
             read_text(spark, [segment]).agg(F.count("value")).collect()
         except FAILURES:
             return True
     return False
-
-
-def _is_packed(segment: str) -> bool:
-    match = _SEGMENT.fullmatch(segment.rpartition("/")[2])
-    return match is not None and match["packed"] is not None
 
 
 @contextlib.contextmanager

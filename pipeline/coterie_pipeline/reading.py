@@ -19,6 +19,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from coterie_pipeline.files import literal, reader_of
+from coterie_pipeline.packing import compression_of
 from coterie_pipeline.steps.arrow import Batches, frame_of, map_batches, no_rows
 from coterie_pipeline.steps.parsing import DAMAGED, REST_DAMAGED
 from coterie_protocol.journal import LINE_LENGTH_MAX, why_unended
@@ -36,9 +37,6 @@ _BLOCK_BYTES: Final = 1024 * 1024
 
 #: Spark hands over no file as a whole that is much larger.
 _PACKED_BYTES_MAX: Final = 1024 * 1024 * 1024
-
-#: How files are compressed, by the ends of their names.
-_PACKED: Final = {"gz": "gzip", "zst": "zstd"}
 
 _LINES: Final = StructType(
     [StructField(name, StringType()) for name in ("segment", "value", "why")]
@@ -86,8 +84,8 @@ def read_files(
 
 def unended_lines(spark: SparkSession, sizes: Mapping[str, int]) -> dict[str, bytes]:
     """The last line of each file in which it has no line break; the files have these sizes."""
-    packed = [path for path in sizes if _ending(path) in _PACKED]
-    plain = [path for path in sizes if _ending(path) not in _PACKED]
+    packed = [path for path in sizes if compression_of(path)]
+    plain = [path for path in sizes if not compression_of(path)]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         tails = pool.map(lambda path: _plain_tail(reader_of(spark, path), sizes[path]), plain)
         found = dict(zip(plain, tails, strict=True))
@@ -113,10 +111,6 @@ def _marked(lines: DataFrame, tails: Mapping[str, bytes]) -> DataFrame:
     before = last.groupBy("segment", "value", "why").count().where("count > 1").drop("count")
     ended = found.where("NOT is_last").select(*_LINES.names).unionByName(before)
     return ended.unionByName(last.selectExpr("segment", "value", "torn AS why").distinct())
-
-
-def _ending(path: str) -> str:
-    return path.rpartition(".")[2]
 
 
 def _plain_tail(read: Callable[[int, int], bytes], size: int) -> bytes:
@@ -149,13 +143,13 @@ def _tails_of_packed(batches: Batches) -> Batches:
         segments: list[str] = batch.column(0).to_pylist()
         contents = [content.as_buffer() for content in batch.column(1)]
         tails = [
-            _packed_tail(content, _PACKED[_ending(segment)])
+            _packed_tail(content, compression_of(segment))
             for segment, content in zip(segments, contents, strict=True)
         ]
         yield pa.record_batch([pa.array(segments), pa.array(tails, pa.binary())], _TAILS.names)
 
 
-def _packed_tail(content: pa.Buffer, compression: str) -> bytes:
+def _packed_tail(content: pa.Buffer, compression: str | None) -> bytes:
     """What follows the last line break of a compressed text; nothing if it can't be unpacked."""
     tail = b""
     try:

@@ -19,6 +19,7 @@ with needs_extra("pipeline", "coterie_pipeline"):
     from pyspark.sql import SparkSession
 
 from coterie_pipeline.layout import BY_DAY, is_by_day
+from coterie_pipeline.packing import text_bytes
 
 __all__ = [
     "BRIEF_BYTES",
@@ -143,10 +144,8 @@ def holds_at_most(paths: Iterable[str], most: int) -> bool:
         if not path.exists():
             return False
         for file in path.rglob("*") if path.is_dir() else (path,):
-            # Compressed text takes a tenth.
-            packed = 10 if file.suffix in (".gz", ".zst") else 1
             with contextlib.suppress(OSError):
-                left -= file.stat().st_size * packed
+                left -= text_bytes(file.name, file.stat().st_size)
             if left < 0:
                 return False
     return True

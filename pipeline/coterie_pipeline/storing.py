@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 import uuid
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -20,7 +21,9 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from coterie_pipeline.files import is_on_paths, local_path
+from coterie_pipeline.packing import compression_of, text_bytes
 from coterie_pipeline.session import is_local
+from coterie_pipeline.slicing import first_line_end, grouped
 from coterie_pipeline.steps.parsing import DAMAGED, REST_DAMAGED, judge
 from coterie_pipeline.steps.recognizing import COMMITS, recognize, with_constants
 from coterie_protocol.journal import LINE_LENGTH_MAX, why_unended
@@ -38,9 +41,6 @@ _TASKS_EACH: Final = 2
 
 #: How much of a compressed text is taken in at a time: of a block that is damaged, nothing is had.
 _BLOCK_BYTES: Final = 1024 * 1024
-
-#: How files are compressed, by the ends of their names.
-_PACKED: Final = {"gz": "gzip", "zst": "zstd"}
 
 #: Names of files that only Java unpacks, in forms of its own.
 _BY_JAVA: Final = (".bz2", ".deflate", ".lz4", ".snappy")
@@ -79,64 +79,28 @@ def store_files(spark: SparkSession, sizes: Mapping[str, int], folder: Path) -> 
     else:
         context = spark.sparkContext
         wanted = total // (context.defaultParallelism * _TASKS_EACH) + 1
-        tasks = list(_packed(slices, min(wanted, _TASK_BYTES)))
-        found = context.parallelize(tasks, len(tasks)).map(_Task(folder)).collect()
+        tasks = list(grouped(slices, _weight, min(wanted, _TASK_BYTES)))
+        found = context.parallelize(tasks, len(tasks)).map(partial(store, folder=folder)).collect()
     _keep(folder, {file for each in found for file in each.files})
     return sorted({segment for each in found for segment in each.damaged})
-
-
-@dataclass(frozen=True, slots=True)
-class _Task:
-    folder: Path
-
-    def __call__(self, slices: Sequence[Slice]) -> _Stored:
-        return store(slices, self.folder)
 
 
 def slices_of(segment: str, size: int, most: int = _SLICE_BYTES) -> Iterator[Slice]:
     """Divide a file where lines end; a compressed one stays whole, and so does one that is gone."""
     start = 0
-    if _compression(segment) is None and size > most:
+    if compression_of(segment) is None and size > most:
         with contextlib.suppress(FileNotFoundError), local_path(segment).open("rb") as file:
             while size - start > most:
-                file.seek(start + most)
-                end = start + most + _to_line_end(file)
-                if end >= size:
+                end = first_line_end(file, start + most)
+                if end is None or end >= size:
                     break
                 yield Slice(segment, start, end)
                 start = end
     yield Slice(segment, start, size)
 
 
-def _to_line_end(file: BinaryIO) -> int:
-    """How many bytes there are up to the end of a line."""
-    count = 0
-    while block := file.read(_BLOCK_BYTES):
-        found = block.find(b"\n")
-        if found >= 0:
-            return count + found + 1
-        count += len(block)
-    return count
-
-
-def _packed(slices: Iterable[Slice], most: int) -> Iterator[list[Slice]]:
-    """Tasks of about a size."""
-    task: list[Slice] = []
-    room = most
-    for each in slices:
-        if task and _weight(each) > room:
-            yield task
-            task, room = [], most
-        task.append(each)
-        room -= _weight(each)
-    if task:
-        yield task
-
-
 def _weight(part: Slice) -> int:
-    """About how much text there is."""
-    # Compressed text takes a tenth.
-    return (part.end - part.start) * (1 if _compression(part.segment) is None else 10)
+    return text_bytes(part.segment, part.end - part.start)
 
 
 def _keep(folder: Path, files: set[str]) -> None:
@@ -203,7 +167,7 @@ def _texts(part: Slice) -> Iterator[tuple[bytes, str | None]]:
                 # What is longer than any line is refused, however it goes on.
                 rest = (rest + block)[: LINE_LENGTH_MAX + 1]
     except OSError:
-        if _compression(part.segment) is None:
+        if compression_of(part.segment) is None:
             raise
         # Of a line that is cut off there, nothing is known.
         yield REST_DAMAGED.encode(), DAMAGED
@@ -218,7 +182,7 @@ def _blocks(part: Slice) -> Iterator[bytes]:
     except FileNotFoundError:
         return  # a node deletes old files, and others pack or move them
     with text:
-        if _compression(part.segment) is not None:
+        if compression_of(part.segment) is not None:
             while block := text.read(_BLOCK_BYTES):
                 yield block
             return
@@ -229,15 +193,11 @@ def _blocks(part: Slice) -> Iterator[bytes]:
 
 
 def _opened(part: Slice) -> BinaryIO:
-    path, compression = local_path(part.segment), _compression(part.segment)
+    path, compression = local_path(part.segment), compression_of(part.segment)
     if compression is None:
         return path.open("rb")
     unpacked: BinaryIO = pa.input_stream(str(path), compression=compression)
     return unpacked
-
-
-def _compression(segment: str) -> str | None:
-    return _PACKED.get(segment.rpartition(".")[2])
 
 
 class _Writers:

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 from coterie_pipeline.session import is_quick
 
-__all__ = ["Batches", "frame_of", "map_batches", "no_rows"]
+__all__ = ["Batches", "as_text", "frame_of", "map_batches", "no_rows"]
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -27,6 +27,12 @@ def map_batches(
     made = function(iter(rows.toArrow().to_batches()))
     table = pa.Table.from_batches(made, to_arrow_schema(schema))
     return frame_of(rows.sparkSession, table, schema)
+
+
+def as_text(values: pa.Array) -> pa.StringArray:
+    """Bytes as texts: Spark's may be any bytes, and what is not UTF-8 passes as in its readers."""
+    nulls, offsets, data = values.buffers()
+    return pa.StringArray.from_buffers(len(values), offsets, data, nulls)
 
 
 def frame_of(spark: SparkSession, table: pa.Table, schema: StructType) -> DataFrame:

@@ -14,7 +14,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from coterie_pipeline.schema import columns
-from coterie_pipeline.steps.arrow import Batches
+from coterie_pipeline.steps.arrow import Batches, as_text
 from coterie_protocol.journal import SCHEMA_VERSION, OffsetsCommitted
 
 __all__ = ["COMMITS", "HEAD", "OTHERS", "RECOGNIZED", "REST", "recognize", "with_constants"]
@@ -104,12 +104,10 @@ def _commits(found: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _others(found: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    nulls, offsets, data = found["value"].buffers()
     given = {
         "segment": found["segment"],
         "why": found["why"],
-        # Spark's texts may be any bytes.
-        "line": pa.StringArray.from_buffers(len(found), offsets, data, nulls),
+        "line": as_text(found["value"]),
         "digest": found["digest"],
         "part": pa.repeat(OTHERS, len(found)),
     }

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final, Protocol
 
+from coterie_pipeline.packing import text_bytes
+
 __all__ = [
     "WHOLE",
     "LineLookup",
@@ -62,6 +64,11 @@ class Segment:
     def is_packed(self) -> bool:
         """Whether it is compressed."""
         return self.path != self.key
+
+    @property
+    def text_bytes(self) -> int:
+        """About how much text it has."""
+        return text_bytes(self.path, self.size)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -120,9 +127,6 @@ Offset = Mapping[str, int]
 
 #: All of a compressed segment, as the length of its text is known only after reading it.
 WHOLE: Final = -1
-
-#: About how much text a byte of a compressed journal stands for.
-_PACKED: Final = 8
 
 #: The number of steps in which a batch is shared out by time.
 _STEPS: Final = 32
@@ -242,7 +246,7 @@ class _Cursor:
             end = self._end(segment, position, None if room is None else room - gone)
             if end != position:
                 self.reached[segment.key] = end
-            gone += segment.size * _PACKED if end == WHOLE else end - position
+            gone += segment.text_bytes if end == WHOLE else end - position
             if end in (WHOLE, position) or end >= segment.size:
                 self._waiting.pop()
             else:
@@ -270,8 +274,7 @@ def behind_bytes(offset: Offset, segments: Iterable[Segment]) -> int:
     for segment in segments:
         position = offset.get(segment.key, 0)
         if _is_behind(segment, position):
-            size = segment.size * _PACKED if segment.is_packed else segment.size
-            behind += max(size - position, 0)
+            behind += max(segment.text_bytes - position, 0)
     return behind
 
 

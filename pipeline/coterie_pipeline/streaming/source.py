@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Final, Protocol
+from typing import BinaryIO, Final, Protocol
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
@@ -30,6 +30,9 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from coterie_pipeline.packing import COMPRESSIONS, compression_of
+from coterie_pipeline.slicing import first_line_end, grouped, line_start
+from coterie_pipeline.steps.arrow import as_text
 from coterie_pipeline.steps.parsing import DAMAGED, REST_DAMAGED
 from coterie_pipeline.streaming.finding import find
 from coterie_pipeline.streaming.offsets import (
@@ -56,9 +59,6 @@ __all__ = [
     "tails",
 ]
 
-#: How much is read at a time to find a line feed.
-_BLOCK_BYTES: Final = 65_536
-
 #: How much of a line is read to find its time.
 _GLANCE_BYTES: Final = 512
 
@@ -67,10 +67,6 @@ _CHUNK_BYTES: Final = 4 * 1024 * 1024
 
 #: How much text of a compressed segment is read at a time.
 _PACKED_BYTES: Final = 65_536
-
-#: The suffixes of a segment's file after its key, and the compression of each.
-_COPIES: Final = {"": None, ".gz": "gzip", ".zst": "zstd"}
-
 
 #: Characters that must be escaped in the path of a URI.
 _ILLEGAL: Final = re.compile(r'[\x00-\x20"#%<>?\[\\\]^`{|}\x7f]')
@@ -82,10 +78,6 @@ class SourceError(Exception):
 
 class _Readable(Protocol):
     def read(self, size: int, /) -> bytes: ...
-
-
-class _File(_Readable, Protocol):
-    def seek(self, offset: int, whence: int = 0, /) -> int: ...
 
 
 def name_of(path: str) -> str:
@@ -101,12 +93,12 @@ class FileLookup:
         if segment.is_closed and upto >= segment.size:
             return segment.size  # including what a crash left of a line
         with open(segment.path, "rb") as file:  # noqa: PTH123  # paths are texts here
-            if not segment.is_closed and _line_start(file, start) != start:
+            if not segment.is_closed and line_start(file, start) != start:
                 raise SourceError(
                     f"{segment.path} is not the file that was read so far under this name: if its "
                     "node began anew, follow its journal into a new directory."
                 )
-            end = _last_line_end(file, start, upto) or _first_line_end(file, upto)
+            end = _last_line_end(file, start, upto) or first_line_end(file, upto)
         if end is None:
             return segment.size if segment.is_closed else start
         return end
@@ -131,7 +123,7 @@ def cut(whole: Range, slice_bytes: int) -> Iterator[Range]:
     start = whole.start
     with open(path, "rb") as file:  # noqa: PTH123
         while start < whole.end:
-            end = _first_line_end(file, start + slice_bytes)
+            end = first_line_end(file, start + slice_bytes)
             end = whole.end if end is None else min(end, whole.end)
             yield Range(whole.key, start, end)
             start = end
@@ -154,7 +146,7 @@ def read_lines(part: Range) -> Iterator[Lines]:
         with open(path, "rb") as file:  # noqa: PTH123
             end = file.seek(0, os.SEEK_END) if part.end == WHOLE else part.end
             # The range starts within a line if a crash had seemed to cut off the part before it.
-            start = file.seek(_line_start(file, part.start))
+            start = file.seek(line_start(file, part.start))
             yield from _split(file, end - start, path)
     else:
         yield from _read_packed(path, part)
@@ -177,7 +169,7 @@ def tails(segments: Iterable[Segment]) -> list[tuple[str, bytes]]:
     for segment in segments:
         if not segment.is_closed:
             with contextlib.suppress(FileNotFoundError), open(segment.path, "rb") as file:  # noqa: PTH123
-                start = _line_start(file, segment.size)
+                start = line_start(file, segment.size)
                 file.seek(start)
                 if start < segment.size:
                     found.append((segment.path, file.read(segment.size - start)))
@@ -186,7 +178,7 @@ def tails(segments: Iterable[Segment]) -> list[tuple[str, bytes]]:
 
 def _path_of(part: Range) -> str:
     """The present file of a segment, which may have been compressed in the meantime."""
-    for ending in _COPIES:
+    for ending in ("", *COMPRESSIONS):
         path = part.key + ending
         if os.path.exists(path):  # noqa: PTH110
             return path
@@ -198,7 +190,7 @@ def _path_of(part: Range) -> str:
 
 def _unpacked(path: str) -> contextlib.AbstractContextManager[_Readable]:
     text: contextlib.AbstractContextManager[_Readable] = pa.input_stream(
-        path, compression=_COPIES[path[path.rindex(".") :]]
+        path, compression=compression_of(path)
     )
     return text
 
@@ -235,33 +227,9 @@ def _shown(text: bytes) -> bytes:
     return text.decode(errors="replace").encode()
 
 
-def _line_start(file: _File, position: int) -> int:
-    """The beginning of the line that contains a position."""
-    end = position
-    while end > 0:
-        begin = max(end - _BLOCK_BYTES, 0)
-        file.seek(begin)
-        found = file.read(end - begin).rfind(b"\n")
-        if found >= 0:
-            return begin + found + 1
-        end = begin
-    return 0
-
-
-def _last_line_end(file: _File, start: int, upto: int) -> int | None:
-    end = _line_start(file, upto)
+def _last_line_end(file: BinaryIO, start: int, upto: int) -> int | None:
+    end = line_start(file, upto)
     return end if end > start else None
-
-
-def _first_line_end(file: _File, position: int) -> int | None:
-    """The end of the first line that ends after a position."""
-    file.seek(position)
-    while block := file.read(_BLOCK_BYTES):
-        found = block.find(b"\n")
-        if found >= 0:
-            return position + found + 1
-        position += len(block)
-    return None
 
 
 # -- the source ------------------------------------------------------------------------------------
@@ -343,7 +311,7 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         slices = (cut(each, self._slice_bytes) for each in ranges(start, end))
-        return _packed(chain.from_iterable(slices), self._slice_bytes)
+        return _tasks(chain.from_iterable(slices), self._slice_bytes)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _Task)
@@ -351,26 +319,18 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             yield from map(_batch, read_lines(part))
 
 
-def _packed(slices: Iterable[Range], slice_bytes: int) -> list[_Task]:
+def _tasks(slices: Iterable[Range], slice_bytes: int) -> list[_Task]:
     """Tasks of about a size; a compressed segment is a task of its own."""
-    tasks: list[list[Range]] = []
-    room = 0
-    for each in slices:
-        size = slice_bytes if each.end == WHOLE else each.end - each.start
-        if size > room:
-            tasks.append([])
-            room = slice_bytes
-        tasks[-1].append(each)
-        room -= size
-    return [_Task(tuple(parts)) for parts in tasks]
+
+    def size_of(part: Range) -> int:
+        return slice_bytes if part.end == WHOLE else part.end - part.start
+
+    return [_Task(tuple(parts)) for parts in grouped(slices, size_of, slice_bytes)]
 
 
 def _batch(lines: Lines) -> pa.RecordBatch:
     # Spark's strings may be any bytes: what is not UTF-8 passes as it does in Spark's own reader.
-    values: Any = pa.array(lines.texts, pa.binary())
-    count = len(values)
-    nulls, offsets, data = values.buffers()
-    texts = pa.StringArray.from_buffers(count, offsets, data, nulls)
+    texts, count = as_text(pa.array(lines.texts, pa.binary())), len(lines.texts)
     segments = pa.array([name_of(lines.path)] * count, pa.string())
     return pa.record_batch(
         [segments, texts, pa.array([lines.why] * count, pa.string())], schema=_SCHEMA

@@ -137,7 +137,7 @@ def test_what_is_forgotten_is_no_range() -> None:
 
 def test_what_is_behind_is_counted() -> None:
     texts = Texts({key("1"): line(1) * 3, key("2") + ".gz": b"packed", key("3"): line(1)})
-    assert behind_bytes({key("1"): 16, key("3"): 16}, texts.segments) == 32 + 8 * 6
+    assert behind_bytes({key("1"): 16, key("3"): 16}, texts.segments) == 32 + 10 * 6
 
 
 @given(
