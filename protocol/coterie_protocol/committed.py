@@ -26,13 +26,16 @@ from coterie_protocol.messages import (
 
 __all__ = ["CommitDecoder", "CommittedPartitions"]
 
-#: A longer commit is not remembered: a client might make each of its connections hold as much as
-#: the largest request.  This has room for a hundred partitions and more.
-_REMEMBERED_MAX_BYTES: Final = 4096
+#: Of a larger commit nothing is remembered: a client might make each of its connections hold many
+#: times the bytes of a request.
+_REMEMBERED_MAX_BYTES: Final = 2048
+_REMEMBERED_MAX_TOPICS: Final = 8
+_REMEMBERED_MAX_PARTITIONS: Final = 64
 #: Before this version a partition may have a time of its own.
 _WITHOUT_TIMES_FROM: Final = 2
-#: After so many commits that were remembered for nothing, no more of the connection are.
-_PATIENCE: Final = 8
+#: Each commit that was remembered for nothing doubles how many are let pass before the next one
+#: is, up to 2 to the power of this.
+_DOUBLED_MAX: Final = 10
 
 #: Where a payload has the number by which the client knows the answer.
 _NUMBER_AT: Final = 4
@@ -116,25 +119,30 @@ class CommittedPartitions(ByColumn[OffsetCommitRequestPartition]):
 class CommitDecoder:
     """Decodes the commits of one connection, as `decode_request` does."""
 
-    __slots__ = ("_last_size", "_template", "_unused")
+    __slots__ = ("_last_size", "_let_pass", "_template", "_unused")
 
     def __init__(self) -> None:
         self._template: _Template | None = None
         self._last_size = 0
         #: How many templates were made in a row that fitted nothing.
         self._unused = 0
+        #: How many more commits are let pass before the next template is made.
+        self._let_pass = 0
 
     def decode(self, payload: bytes) -> Request:
         """Read a request, most quickly if it is like the last one."""
         template = self._template
-        if template is not None and len(payload) == template.size:
-            request = template.fill(payload)
-            if request is not None:
+        if template is not None:
+            if len(payload) == template.size and (request := template.fill(payload)) is not None:
                 self._unused = 0
                 return request
+            self._template = None
         request = decode_request(payload)
-        if len(payload) == self._last_size and self._unused < _PATIENCE:
+        if self._let_pass:
+            self._let_pass -= 1
+        elif len(payload) == self._last_size:
             self._template = _template_of(payload, request)
+            self._let_pass = 2 ** min(self._unused, _DOUBLED_MAX) - 1
             self._unused += 1
         self._last_size = len(payload)
         return request
@@ -149,7 +157,8 @@ class _Template:
     def __init__(self, payload: bytes, request: Request, places: Sequence[int]) -> None:
         message: OffsetCommitRequest = request.message
         self.size = len(payload)
-        self._request = request
+        # All but the topics, which are kept by column.
+        self._request = replaced(request, message=replaced(message, topics=()))
         self._layout = _layout(len(payload), tuple(places))
         self._fixed = self._layout.unpack(payload)[::2]
         self._has_sequence = message.sequence >= 0
@@ -194,9 +203,9 @@ def _template_of(payload: bytes, request: Request) -> _Template | None:
 
     Where the numbers are shows if they are encoded with all their bits changed.
     """
-    if request.api_version < _WITHOUT_TIMES_FROM or len(payload) > _REMEMBERED_MAX_BYTES:
-        return None
     message: OffsetCommitRequest = request.message
+    if request.api_version < _WITHOUT_TIMES_FROM or not _is_short(payload, message):
+        return None
     if _encoded(request, message) != payload:
         return None  # it is not written as we would do it
     topics = tuple(
@@ -211,6 +220,15 @@ def _template_of(payload: bytes, request: Request) -> _Template | None:
         return None  # the number of a first commit is left out with all its bits changed
     places = [match.start() for match in _OTHER_BITS.finditer(_difference(payload, changed))]
     return _Template(payload, request, places)
+
+
+def _is_short(payload: bytes, message: OffsetCommitRequest) -> bool:
+    topics = message.topics
+    return (
+        len(payload) <= _REMEMBERED_MAX_BYTES
+        and len(topics) <= _REMEMBERED_MAX_TOPICS
+        and sum(len(topic.partitions) for topic in topics) <= _REMEMBERED_MAX_PARTITIONS
+    )
 
 
 def _with_other_offsets(partitions: Sequence[OffsetCommitRequestPartition]) -> CommittedPartitions:
@@ -228,7 +246,7 @@ def _encoded(request: Request, message: OffsetCommitRequest) -> bytes:
     return encode_request(message, request.api_version, number, client_id)[_LENGTH_BYTES:]
 
 
-@lru_cache(1024)
+@lru_cache(256)
 def _layout(size: int, places: tuple[int, ...]) -> struct.Struct:
     """Bytes and numbers in turns: first what is before the number of the request, then this."""
     form = [f">{_NUMBER_AT}si"]

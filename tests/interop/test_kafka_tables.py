@@ -88,9 +88,9 @@ def test_intervals_match_what_members_had(history: KafkaHistory, told: Told, gro
 
 
 def test_no_partition_had_two_owners(told: Told, group: str) -> None:
-    faults = told.of("ownership_faults", group)
-    assert faults
-    assert {row["fault"] for row in faults} == {"gap"}
+    faults = {row["fault"] for row in told.of("ownership_faults", group)}
+    assert "gap" in faults
+    assert faults <= {"gap", "silence"}
 
 
 def test_memberships_end_as_members_did(told: Told, group: str) -> None:

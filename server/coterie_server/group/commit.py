@@ -35,7 +35,7 @@ __all__ = ["answered", "commit"]
 
 #: From this version on a commit for a group that is not there says so.
 _GROUP_ID_NOT_FOUND_FROM = 9
-#: How many plans are remembered, and of how many partitions each: fifteen megabytes at most.
+#: How many plans are remembered, and of how many partitions each: twenty megabytes at most.
 _PLANS_MAX = 2_048
 _PLANNED_PARTITIONS_MAX = 32
 
@@ -129,9 +129,10 @@ def _store(step: Step, group: Group, message: OffsetCommitRequest, parts: Iterab
     if message.retention_time_ms >= 0:
         expires_at_ms = min(step.date_ms + message.retention_time_ms, END_OF_TIME_MS)
     committed: dict[str, dict[str, int]] = {}
-    for plan, offsets in parts:
+    for part in parts:
+        plan, offsets, _ = part
         if offsets:
-            step.save_offsets(group, plan.places, _rows(step, group, plan, offsets, expires_at_ms))
+            step.save_offsets(group, plan.places, _rows(step, group, part, expires_at_ms))
             by_partition = dict(zip(plan.labels, offsets, strict=True))
             before = committed.get(plan.topic)
             committed[plan.topic] = by_partition if before is None else before | by_partition
@@ -146,15 +147,14 @@ def _store(step: Step, group: Group, message: OffsetCommitRequest, parts: Iterab
         )
 
 
-def _rows(
-    step: Step, group: Group, plan: _Plan, offsets: Iterable[int], expires_at_ms: int
-) -> list[OffsetRow]:
+def _rows(step: Step, group: Group, part: _Part, expires_at_ms: int) -> list[OffsetRow]:
+    plan, offsets, epochs = part
     columns = (
         repeat(group.id),
         repeat(plan.topic),
         plan.indexes,
         offsets,
-        plan.epochs,
+        epochs,
         plan.metadata,
         repeat(step.date_ms),
         repeat(expires_at_ms),
@@ -174,11 +174,10 @@ class _Plan(NamedTuple):
     names_a_partition: bool
     #: Which of them can be stored, if not all can.
     chosen: tuple[int, ...] | None
-    #: Those that can be stored, as numbers, as text and with their topic; and the other columns.
+    #: Those that can be stored, as numbers, as text and with their topic; and their metadata.
     indexes: tuple[int, ...]
     labels: tuple[str, ...]
     places: tuple[tuple[str, int], ...]
-    epochs: tuple[int, ...]
     metadata: tuple[str, ...]
     #: What all of them are answered, if they are stored.
     answer: OffsetCommitResponseTopic
@@ -192,6 +191,7 @@ class _Part(NamedTuple):
     plan: _Plan
     #: Of the partitions that can be stored.
     offsets: Sequence[int]
+    epochs: Sequence[int]
 
 
 def _parts_of(step: Step, message: OffsetCommitRequest) -> list[_Part]:
@@ -199,15 +199,16 @@ def _parts_of(step: Step, message: OffsetCommitRequest) -> list[_Part]:
     parts = []
     for topic in answered(step, message.topics):
         name, columns = topic.name, CommittedPartitions.of(topic.partitions)
-        indexes, epochs, metadata = columns.indexes, columns.epochs, columns.metadata
+        indexes, metadata = columns.indexes, columns.metadata
         # What is remembered is short, and likely to come again.
         is_common = len(indexes) <= _PLANNED_PARTITIONS_MAX and name in counts and not any(metadata)
         make = _known_plan if is_common else _plan
-        plan = make(name, counts.get(name, 0), longest, indexes, epochs, metadata)
-        offsets = columns.offsets
+        plan = make(name, counts.get(name, 0), longest, indexes, metadata)
+        offsets, epochs = columns.offsets, columns.epochs
         if plan.chosen is not None:
             offsets = tuple([offsets[at] for at in plan.chosen])
-        parts.append(_Part(plan, offsets))
+            epochs = tuple([epochs[at] for at in plan.chosen])
+        parts.append(_Part(plan, offsets, epochs))
     return parts
 
 
@@ -216,7 +217,6 @@ def _plan(
     count: int,
     longest: int,
     indexes: tuple[int, ...],
-    epochs: tuple[int, ...],
     metadata: tuple[str | None, ...],
 ) -> _Plan:
     """Judge partitions of a topic that has so many."""
@@ -237,7 +237,6 @@ def _plan(
         indexes=tuple([indexes[at] for at in chosen]),
         labels=tuple([str(indexes[at]) for at in chosen]),
         places=tuple([(topic, indexes[at]) for at in chosen]),
-        epochs=tuple([epochs[at] for at in chosen]),
         metadata=tuple([metadata[at] or "" for at in chosen]),
         answer=answer,
         answer_alone=OffsetCommitResponse(topics=(answer,)),

@@ -12,8 +12,8 @@ __all__ = ["LastAnswer"]
 _BEFORE: Final = slice(0, 4)
 _BEHIND: Final = slice(8, None)
 
-#: A longer answer is not remembered: each connection might hold as much.
-_REMEMBERED_MAX_BYTES: Final = 4096
+#: A longer answer is not remembered: each connection might hold many times as much, as objects.
+_REMEMBERED_MAX_BYTES: Final = 512
 
 
 @final

@@ -53,9 +53,10 @@ class _Bundle:
         if frame is None or not frame.fits(columns):
             if [row[:3] for row in rows] != self.places:
                 return None
-            frame = self._frame = _Frame(columns)
+            # Metadata may be long, and mostly differ each time.
+            frame = self._frame = None if any(columns[5]) else _Frame(columns)
         self.rows = rows
-        return frame.filled(columns)
+        return _written_columns(columns) if frame is None else frame.filled(columns)
 
     def without(self, places: Collection[_Place]) -> list[OffsetRow]:
         """The offsets that are left when some go."""

@@ -144,7 +144,8 @@ REFUSALS = _difference(
 )
 VALID_ACLS = _difference(
     "acls-that-match-nothing",
-    "An ACL that can match no client, such as one for the host `10.*`, is a mistake that would go "
+    "An ACL that can match no client, such as one for the host `10.*`, `10.0.0.0/8` or "
+    "`worker-1.example`, is a mistake that would go "
     "unnoticed, and if it denies something, that would be allowed.",
 )
 TURNED_AWAY = _difference(
