@@ -137,10 +137,10 @@ class DividedStore(Store):
 
     async def close(self) -> None:
         """Finish what was begun and close all files."""
-        parts, self._parts = self._parts, []
-        for part in parts:
+        for part in self._parts:
             await part.close()
         await self._main.close()
+        self._parts = []
 
     async def accept_loss(self) -> None:
         """Begin all marks anew at what the store holds."""

@@ -54,6 +54,7 @@ class SqliteStore(Store):
         # All users of a file are on one machine, so its clock is the store's.
         self._now_ms = now_ms
         self._writer: WriterThread | None = None
+        self._closing: WriterThread | None = None
         self._names: list[FileLock] = []
 
     @property
@@ -70,9 +71,12 @@ class SqliteStore(Store):
 
     async def close(self) -> None:
         """Finish what was begun and close the file."""
-        writer, self._writer = self._writer, None
+        # A close that is cancelled is finished by the next one.
+        writer = self._closing = self._closing or self._writer
+        self._writer = None
         if writer is not None:
             await writer.stop()
+            self._closing = None
         names, self._names = self._names, []
         for name in names:
             name.release()

@@ -22,7 +22,7 @@ __all__ = ["Turns"]
 
 #: How long the loop stands aside at most.  A thread that takes longer, as when the disk stalls,
 #: goes on without a turn.
-LONGEST_S: Final = 0.01
+LONGEST_S: Final = 0.002
 #: How long it does so for a thread that is expected, and may be late.
 AWAITED_S: Final = 0.0004
 #: How long the disk is expected to take at first.
@@ -43,7 +43,7 @@ class Turns:
         self._ends = _held()
         # How long the disk takes; when the thread left for it, and when it came back.
         self._expected_s = FIRST_GUESS_S
-        self._left_at = self._came_at = 0.0
+        self._left_at = self._came_at = self._took_s = 0.0
         # Whether it is away, and the loop has not looked out for it yet.
         self._is_away = False
         # Whether the loop is standing aside for it though it has not asked.
@@ -80,18 +80,19 @@ class Turns:
         self._ends = ends = _held()
         self._is_awaited = True
         began = time.perf_counter()
+        # Before it is waited for: the thread may leave again in this very turn.
+        late_s = began - self._left_at - self._expected_s
         has_come = ends.acquire(timeout=AWAITED_S)
         self._is_awaited = False
-        self._learn(began, has_come=has_come)
+        self._learn(self._came_at - began if has_come else None, late_s)
 
-    def _learn(self, began: float, *, has_come: bool) -> None:
-        """Correct what is expected, after standing aside from then on."""
-        if not has_come:
+    def _learn(self, waited_s: float | None, late_s: float) -> None:
+        """Correct what is expected, after waiting that long, or in vain."""
+        if waited_s is None:
             self._expected_s += AWAITED_S / 2
-        elif self._came_at - began > _AT_ONCE_S:
-            took_s = self._came_at - self._left_at
-            self._expected_s += (took_s - self._expected_s) / 4
-        elif began - self._left_at - self._expected_s < _AT_ONCE_S:
+        elif waited_s > _AT_ONCE_S:
+            self._expected_s += (self._took_s - self._expected_s) / 4
+        elif late_s < _AT_ONCE_S:
             self._expected_s *= 0.9  # it may have been there for a while
         # Else the loop looked out too late to learn anything.
 
@@ -127,9 +128,10 @@ class Turns:
     def come_back(self) -> None:
         """Have a turn after the disk."""
         self._came_at = time.perf_counter()
+        self._took_s = self._came_at - self._left_at
         self._is_away = False
         if not self._is_awaited:
-            self._expected_s = min(self._expected_s, self._came_at - self._left_at)
+            self._expected_s = min(self._expected_s, self._took_s)
             self.ask()
 
     def _is_called(self) -> bool:

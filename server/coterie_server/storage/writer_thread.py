@@ -90,9 +90,10 @@ class _Database:
 
     def close(self) -> None:
         """Close the files."""
-        self.connection.close()
-        self._guard.close()
-        self._mark.close()
+        with contextlib.ExitStack() as rest:  # one that can't be closed does not keep the others
+            rest.callback(self._mark.close)
+            rest.callback(self._guard.close)
+            rest.callback(self.connection.close)
 
 
 _Job = _Read | _Write
@@ -136,7 +137,7 @@ class WriterThread:
     async def stop(self) -> None:
         """Finish earlier calls, close the file and end the thread."""
         self._put(None)
-        await self._ended
+        await asyncio.shield(self._ended)
         self._thread.join()  # it has nothing left to do, so this does not hold the loop up
 
     def accept_loss(self) -> asyncio.Future[None]:
@@ -181,7 +182,9 @@ class WriterThread:
                 pass
         finally:
             self._turns.end()
-            database.close()
+            # What was acknowledged is durable, and who waits for the end can do nothing more.
+            with contextlib.suppress(Exception):
+                database.close()
             self._post([(self._ended, None)])
 
     def _open(self) -> _Database:
@@ -242,7 +245,7 @@ class WriterThread:
     def _roll_back(self, connection: sqlite3.Connection) -> None:
         # SQLite rolls back by itself after some errors only.  If this fails as well, the next group
         # tries again before it begins.
-        with contextlib.suppress(sqlite3.Error):
+        with contextlib.suppress(Exception):  # as when there is no memory
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
 

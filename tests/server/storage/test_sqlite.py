@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import sqlite3
 import threading
 import time
@@ -20,6 +21,7 @@ from coterie_server.storage import (
     busy,
     writer_thread,
 )
+from coterie_server.storage.mark import Mark
 from tests.server.storage.doubles import PATIENCE_S, Disk, disk_error
 
 pytestmark = pytest.mark.asyncio
@@ -300,15 +302,48 @@ async def test_claim_that_was_rolled_back_does_not_fence(store: SqliteStore, dis
     assert (await claimed(store)).fence.epoch == lease.fence.epoch + 1
 
 
-async def test_rollback_that_fails_is_tried_again(store: SqliteStore, disk: Disk) -> None:
+@pytest.mark.parametrize("error", [disk_error(), MemoryError()], ids=["disk", "memory"])
+async def test_rollback_that_fails_is_tried_again(
+    store: SqliteStore, disk: Disk, error: Exception
+) -> None:
+    """Also if the database has no memory left, which Python has another error for."""
     lease = await claimed(store)
-    disk.fail("COMMIT", disk_error())
-    disk.fail("ROLLBACK", disk_error())
+    disk.fail("COMMIT", error)
+    disk.fail("ROLLBACK", error)
     with pytest.raises(StoreError):
         await store.append(lease, [(b"a", b"1")])
     disk.mend()
     assert (await claimed(store)).fence.epoch == lease.fence.epoch + 1
     assert await store.load(0) == []
+
+
+async def test_a_file_that_can_not_be_closed_is_not_waited_for(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_mark: Mark) -> None:
+        raise OSError(errno.EIO, "input/output error")
+
+    async with asyncio.timeout(PATIENCE_S), SqliteStore(path):
+        monkeypatch.setattr(Mark, "close", fail)
+
+
+async def test_closing_that_is_cancelled_is_finished_by_the_next_one(
+    path: Path, disk: Disk
+) -> None:
+    store = SqliteStore(path, connect=disk.connect)
+    await store.open()
+    lease = await claimed(store)
+    with disk.held():
+        (append,) = await begun(store.append(lease, [(b"a", b"1")]))
+        await disk.stands_still()
+        (closing,) = await begun(store.close())
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        (again,) = await begun(store.close())
+        assert not again.done()
+    await again
+    assert append.done()
 
 
 async def test_failed_reading_says_why_and_breaks_no_shard(store: SqliteStore, disk: Disk) -> None:

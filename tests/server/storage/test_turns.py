@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -202,3 +203,26 @@ async def test_giving_way_to_a_thread_that_is_here_takes_no_time(
     disk.answers.set()
     await disk.running
     given.give_way()
+
+
+async def test_a_thread_that_leaves_again_at_once_is_not_taken_for_one_from_the_future(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is learnt is how long the disk took that the loop waited for, not the next one."""
+    monkeypatch.setattr(turns, "FIRST_GUESS_S", 0.0)
+    monkeypatch.setattr(turns, "AWAITED_S", PATIENCE_S)
+    given = Turns(asyncio.get_running_loop())
+    has_left = threading.Event()
+
+    def thread() -> None:
+        given.leave()
+        has_left.set()
+        time.sleep(0.01)  # the disk
+        given.come_back()
+        given.leave()
+
+    running = asyncio.ensure_future(in_thread(thread))
+    assert await asyncio.to_thread(has_left.wait, PATIENCE_S)
+    given.give_way()
+    assert given._expected_s >= 0.0025  # noqa: SLF001
+    await running
