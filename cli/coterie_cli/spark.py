@@ -85,7 +85,7 @@ def running_spark(
         fail(f"Spark can't start on {engine.master!r}: {str(error).splitlines()[0]}", FAILED)
     try:
         yield session
-    except FAILURES as error:
+    except (*FAILURES, OSError) as error:
         said = _explained(error)
         if said is None:
             raise
@@ -105,6 +105,8 @@ def _explained(error: Exception) -> str | None:
             "(spark.local.dir). The former tables are whole: make room, and start the command "
             "again."
         )
+    if isinstance(error, PermissionError):
+        return f"{error.filename or error}: {error.strerror}."
     if gone is not None:
         return (
             f"There is no {gone}. If `run` or `follow` made new tables twice in the meantime, "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from coterie_pipeline.packing import compression_of, plain_name
 from coterie_pipeline.reading import read_files, read_text
 from coterie_pipeline.session import LITTLE_BYTES, is_local, quick_session
 from coterie_pipeline.steps.commits import ENDS
+from coterie_pipeline.storing import Unread
 from coterie_pipeline.warehouse import Moment, Warehouse, piece_of_run
 
 __all__ = ["NoJournalsError", "Reading", "RunResult", "read_ends", "read_new", "run"]
@@ -113,28 +114,40 @@ def _read_new(
     known: dict[str, list[Any]] = state.get("segments", {})
     warehouse.require(str(piece) for _, _, piece in known.values())
     fresh = [path for path, mark in found.items() if known.get(path, [None])[:2] != list(mark)]
-    damaged: tuple[str, ...] = ()
-    present: Collection[str] = found
+    unread, present = Unread(), set(found)
     if fresh:
         on_stage(f"reading {len(fresh)} files")
         runs = state.get("runs", 0) + 1
         piece = piece_of_run(runs)
         is_little = is_local(spark) and sum(found[path][0] for path in fresh) < LITTLE_BYTES
         sizes = {path: found[path][0] for path in fresh}
-        damaged = _add(warehouse, piece, quick_session(spark) if is_little else spark, sizes)
+        unread = _add(warehouse, piece, quick_session(spark) if is_little else spark, sizes)
+        _require_found(spark, unread.missing)
         # A file that has grown is read as a whole, so what was read of it before no longer counts.
         stale = [[path, known[path][2]] for path in fresh if path in known]
         # One that went away meanwhile may have been missed, and is read if it comes back.
         present = {
             each.path for place in journals.places for each in list_files(spark, place) or ()
         }
-        marks = {path: found[path] if path in present else _NEVER for path in fresh}
+        read = present.difference(unread.missing)
+        marks = {path: found[path] if path in read else _NEVER for path in fresh}
         state["segments"] = known | {path: [*mark, piece] for path, mark in marks.items()}
         state["stale"] = [*state.get("stale", []), *stale]
         state["runs"] = runs
         warehouse.note(state)
     _forget_moved(spark, warehouse, present)
+    damaged = tuple(map(shown, unread.damaged))
     return Reading(len(found), len(fresh), journals.others, damaged)
+
+
+def _require_found(spark: SparkSession, missing: Iterable[str]) -> None:
+    """Refuse to go on without files that are there, though not for all of Spark's processes."""
+    lost = [shown(path) for path in missing if exists(spark, path)]
+    if lost:
+        raise NoJournalsError(
+            f"A process of Spark's did not find {', '.join(lost[:3])}, which is there: "
+            "all machines must have the journals under the same paths."
+        )
 
 
 def _forget_moved(spark: SparkSession, warehouse: Warehouse, present: Collection[str]) -> None:
@@ -204,18 +217,16 @@ def _find(
 # -- reading -----------------------------------------------------------------------------------
 
 
-def _add(
-    warehouse: Warehouse, piece: str, spark: SparkSession, sizes: Mapping[str, int]
-) -> tuple[str, ...]:
-    """Read files, and return those that can't be unpacked to their ends."""
+def _add(warehouse: Warehouse, piece: str, spark: SparkSession, sizes: Mapping[str, int]) -> Unread:
+    """Read files."""
     stored = warehouse.add_files(piece, sizes)
     if stored is not None:
-        return tuple(map(shown, stored))
+        return stored
     has_packed = any(map(compression_of, sizes))
     try:
         with _without_traces(spark) if has_packed else contextlib.nullcontext():
             warehouse.add_lines(piece, read_files(spark, sizes))
-            return ()
+            return Unread()
     except FAILURES:
         there = {path: size for path, size in sizes.items() if exists(spark, path)}
         if len(there) < len(sizes):
@@ -226,7 +237,7 @@ def _add(
         if not damaged:
             raise
     warehouse.add_lines(piece, read_files(spark, sizes, damaged))
-    return tuple(map(shown, damaged))
+    return Unread(tuple(damaged))
 
 
 def _is_damaged(spark: SparkSession, segment: str) -> bool:

@@ -21,14 +21,14 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from coterie_pipeline.files import is_on_paths, local_path
-from coterie_pipeline.packing import compression_of, text_bytes
+from coterie_pipeline.packing import Unpacked, compression_of, is_damage, text_bytes
 from coterie_pipeline.session import is_local
 from coterie_pipeline.slicing import first_line_end, grouped
 from coterie_pipeline.steps.parsing import DAMAGED, REST_DAMAGED, judge
 from coterie_pipeline.steps.recognizing import COMMITS, recognize, with_constants
 from coterie_protocol.journal import LINE_LENGTH_MAX, why_unended
 
-__all__ = ["Slice", "can_store", "slices_of", "store", "store_files"]
+__all__ = ["Slice", "Unread", "can_store", "slices_of", "store", "store_files"]
 
 #: How much text is taken in at a time.
 _SLICE_BYTES: Final = 16 * 1024 * 1024
@@ -41,6 +41,9 @@ _TASKS_EACH: Final = 2
 
 #: How much of a compressed text is taken in at a time: of a block that is damaged, nothing is had.
 _BLOCK_BYTES: Final = 1024 * 1024
+
+#: How many lines are judged at a time.
+_JUDGED_LINES: Final = 10_000
 
 #: Names of files that only Java unpacks, in forms of its own.
 _BY_JAVA: Final = (".bz2", ".deflate", ".lz4", ".snappy")
@@ -61,6 +64,8 @@ class _Stored:
 
     files: frozenset[str]
     damaged: frozenset[str]
+    #: Those that were not there.
+    missing: frozenset[str]
 
 
 def can_store(segments: Iterable[str]) -> bool:
@@ -68,8 +73,19 @@ def can_store(segments: Iterable[str]) -> bool:
     return all(is_on_paths(each) and not each.endswith(_BY_JAVA) for each in segments)
 
 
-def store_files(spark: SparkSession, sizes: Mapping[str, int], folder: Path) -> list[str]:
-    """Store the lines of files, which have these sizes; those that can't be read to their ends."""
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """Files of which not all was stored."""
+
+    #: Those that can't be unpacked to their ends.
+    damaged: tuple[str, ...] = ()
+    #: Those that were not there.
+    missing: tuple[str, ...] = ()
+
+
+def store_files(spark: SparkSession, sizes: Mapping[str, int], folder: Path) -> Unread:
+    """Store the lines of files, which have these sizes."""
+    folder = folder.absolute()  # other processes may work in other folders
     folder.mkdir(parents=True, exist_ok=True)
     slices = [each for segment, size in sizes.items() for each in slices_of(segment, size)]
     total = sum(map(_weight, slices))
@@ -82,7 +98,10 @@ def store_files(spark: SparkSession, sizes: Mapping[str, int], folder: Path) -> 
         tasks = list(grouped(slices, _weight, min(wanted, _TASK_BYTES)))
         found = context.parallelize(tasks, len(tasks)).map(partial(store, folder=folder)).collect()
     _keep(folder, {file for each in found for file in each.files})
-    return sorted({segment for each in found for segment in each.damaged})
+    return Unread(
+        tuple(sorted({segment for each in found for segment in each.damaged})),
+        tuple(sorted({segment for each in found for segment in each.missing})),
+    )
 
 
 def slices_of(segment: str, size: int, most: int = _SLICE_BYTES) -> Iterator[Slice]:
@@ -115,15 +134,18 @@ def _keep(folder: Path, files: set[str]) -> None:
 
 def store(slices: Iterable[Slice], folder: Path) -> _Stored:
     """Store the lines of slices, in files of its own."""
-    damaged: set[str] = set()
+    damaged, missing = set[str](), set[str]()
     with contextlib.ExitStack() as stack:
         writers = _Writers(folder, stack)
         for each in slices:
-            for text, why in _texts(each):
-                _store_text(writers, each.segment, text, why)
-                if why == DAMAGED:
-                    damaged.add(each.segment)
-    return _Stored(frozenset(writers.files), frozenset(damaged))
+            try:
+                for text, why in _texts(each):
+                    _store_text(writers, each.segment, text, why)
+                    if why == DAMAGED:
+                        damaged.add(each.segment)
+            except _MissingError:
+                missing.add(each.segment)
+    return _Stored(frozenset(writers.files), frozenset(damaged), frozenset(missing))
 
 
 def _store_text(writers: _Writers, segment: str, text: bytes, why: str | None) -> None:
@@ -139,8 +161,10 @@ def _store_text(writers: _Writers, segment: str, text: bytes, why: str | None) -
         if found["part"][0].as_py() == COMMITS:
             writers.write(COMMITS, "recognized", with_constants(found))
         else:
-            for part, rows in _judged(found):
-                writers.write(part, "judged", rows)
+            # One by one, lines take hundreds of times the room of their texts.
+            for start in range(0, len(found), _JUDGED_LINES):
+                for part, rows in _judged(found.slice(start, _JUDGED_LINES)):
+                    writers.write(part, "judged", rows)
 
 
 def _judged(others: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
@@ -166,8 +190,8 @@ def _texts(part: Slice) -> Iterator[tuple[bytes, str | None]]:
             else:
                 # What is longer than any line is refused, however it goes on.
                 rest = (rest + block)[: LINE_LENGTH_MAX + 1]
-    except OSError:
-        if compression_of(part.segment) is None:
+    except OSError as error:
+        if not is_damage(error):
             raise
         # Of a line that is cut off there, nothing is known.
         yield REST_DAMAGED.encode(), DAMAGED
@@ -177,12 +201,8 @@ def _texts(part: Slice) -> Iterator[tuple[bytes, str | None]]:
 
 
 def _blocks(part: Slice) -> Iterator[bytes]:
-    try:
-        text = _opened(part)
-    except FileNotFoundError:
-        return  # a node deletes old files, and others pack or move them
-    with text:
-        if compression_of(part.segment) is not None:
+    with _opened(part) as text:
+        if isinstance(text, Unpacked):
             while block := text.read(_BLOCK_BYTES):
                 yield block
             return
@@ -192,12 +212,16 @@ def _blocks(part: Slice) -> Iterator[bytes]:
             yield block
 
 
-def _opened(part: Slice) -> BinaryIO:
-    path, compression = local_path(part.segment), compression_of(part.segment)
-    if compression is None:
-        return path.open("rb")
-    unpacked: BinaryIO = pa.input_stream(str(path), compression=compression)
-    return unpacked
+def _opened(part: Slice) -> Unpacked | BinaryIO:
+    path = local_path(part.segment)
+    try:
+        return Unpacked(str(path)) if compression_of(part.segment) else path.open("rb")
+    except FileNotFoundError:
+        raise _MissingError from None
+
+
+class _MissingError(Exception):
+    """A file is not there: a node deletes old ones, and others pack or move them."""
 
 
 class _Writers:

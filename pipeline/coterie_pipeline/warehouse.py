@@ -30,7 +30,7 @@ from coterie_pipeline.steps import REPLAY, Materialize, make_tables
 from coterie_pipeline.steps.arrow import no_rows
 from coterie_pipeline.steps.parsing import OTHERS, judged, lines_schema, recognized
 from coterie_pipeline.steps.recognizing import RECOGNIZED
-from coterie_pipeline.storing import can_store, store_files
+from coterie_pipeline.storing import Unread, can_store, store_files
 from coterie_pipeline.tables import TABLES
 
 __all__ = [
@@ -217,11 +217,8 @@ class Warehouse:
                 self.files.delete(place)
         return int(counted.get["commits"])
 
-    def add_files(self, piece: str, sizes: Mapping[str, int]) -> list[str] | None:
-        """Write a piece of files; those that can't be read to their ends.
-
-        It is None if that needs Spark's readers, or its writers.
-        """
+    def add_files(self, piece: str, sizes: Mapping[str, int]) -> Unread | None:
+        """Write a piece of files; None if that needs Spark's readers, or its writers."""
         folder = self.files.local(BRONZE)
         if folder is None or not can_store(sizes):
             return None

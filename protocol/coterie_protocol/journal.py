@@ -275,10 +275,20 @@ _HALF_CHARACTER: Final = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def _is_encodable(values: dict[str, Any]) -> bool:
-    try:
-        json.dumps(values, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return False
+    # Not by recursion: what can be decoded may nest more deeply than Python's stack allows then.
+    waiting: list[Any] = [values]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                return False
+        elif isinstance(value, dict):
+            waiting += value
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value
     return True
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import gzip
 import random
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
@@ -14,8 +18,9 @@ from pyspark.sql import SparkSession
 
 from coterie_pipeline import storing
 from coterie_pipeline.files import list_files
+from coterie_pipeline.packing import Unpacked, compression_of
 from coterie_pipeline.reading import read_files
-from coterie_pipeline.storing import Slice, slices_of, store, store_files
+from coterie_pipeline.storing import Slice, Unread, slices_of, store, store_files
 from coterie_pipeline.streaming.source import name_of
 from coterie_pipeline.warehouse import Warehouse
 from coterie_protocol.journal import write_line
@@ -56,7 +61,7 @@ def test_what_is_stored_is_what_spark_stores(
     sizes = {each.path: each.size for each in list_files(spark, str(journal)) or ()}
     warehouse = Warehouse(spark, str(tmp_path / "out"))
     warehouse.claim("run")
-    assert warehouse.add_files("a", sizes) == []
+    assert warehouse.add_files("a", sizes) == Unread()
     warehouse.add_lines("b", read_files(spark, sizes))
     by_piece: dict[str, list[str]] = {"a": [], "b": []}
     for row in warehouse.bronze().collect():
@@ -135,5 +140,45 @@ def test_a_file_that_can_not_be_written_is_an_error(tmp_path: Path) -> None:
 def test_a_file_that_went_away_is_no_lines(tmp_path: Path) -> None:
     gone = name_of(str(tmp_path / "gone.jsonl"))
     assert list(slices_of(gone, 100, 10)) == [Slice(gone, 0, 100)]
-    store([Slice(gone, 0, 100), Slice(f"{gone}.gz", 0, 100)], tmp_path)
+    stored = store([Slice(gone, 0, 100), Slice(f"{gone}.gz", 0, 100)], tmp_path)
+    assert stored.missing == {gone, f"{gone}.gz"}
     assert rows_of(tmp_path) == []
+
+
+@pytest.mark.parametrize("ending", [".gz", ".zst"])
+@pytest.mark.parametrize("lost", [1, 8, 300])
+def test_of_a_packed_file_that_is_cut_off_nothing_is_lost_that_is_there(
+    tmp_path: Path, ending: str, lost: int
+) -> None:
+    path = tmp_path / f"{segment_name('n', 1)}{ending}"
+    numbers = (random.Random(n).randrange(10**15) for n in range(2_000))
+    lines = [COMMIT_LINE.replace('"0":5', f'"0":{number}') for number in numbers]
+    with pa.output_stream(str(path), compression=compression_of(path.name)) as file:
+        file.write("".join(f"{line}\n" for line in lines).encode())
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-lost])
+    with Unpacked(str(path)) as text:
+        had = b""
+        with contextlib.suppress(OSError):
+            while byte := text.read(1):
+                had += byte
+    stored = store([Slice(name_of(str(path)), 0, len(whole))], _made(tmp_path / "out"))
+    assert len(stored.damaged) == 1
+    rows = rows_of(tmp_path / "out")
+    assert [row["why"] for row in rows if row.get("why")] == ["damaged"]
+    assert len(rows) - 1 == had.count(b"\n") > 100
+
+
+def test_a_packed_file_that_can_not_be_read_is_not_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or it would count as read when it can be read again."""
+    path = tmp_path / f"{segment_name('n', 1)}.gz"
+    path.write_bytes(gzip.compress(f"{COMMIT_LINE}\n".encode()))
+
+    def fail(*_arguments: object, **_options: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(pa, "input_stream", fail)
+    with pytest.raises(PermissionError):
+        store([Slice(name_of(str(path)), 0, 100)], _made(tmp_path / "out"))

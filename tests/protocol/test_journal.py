@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import re
@@ -362,3 +363,12 @@ def test_report_does_not_grow_with_the_faults() -> None:
 def started() -> NodeStarted:
     """The start of a node."""
     return NodeStarted(version="1", groups=0, offsets=0, load_ms=0)
+
+
+@pytest.mark.parametrize("depth", range(850, 1010, 5))
+def test_what_nests_deeply_counts_or_does_not_and_is_no_crash(depth: int) -> None:
+    """Python encodes less deeply than it decodes."""
+    values = changed(line(7), group="\ud83d\ude00")
+    text = values[:-1] + f',"x":{"[" * depth}{"]" * depth}}}'
+    with contextlib.suppress(JournalError):
+        read_line(text)

@@ -30,7 +30,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from coterie_pipeline.packing import COMPRESSIONS, compression_of
+from coterie_pipeline.packing import COMPRESSIONS, Unpacked, is_damage
 from coterie_pipeline.slicing import first_line_end, grouped, line_start
 from coterie_pipeline.steps.arrow import as_text
 from coterie_pipeline.steps.parsing import DAMAGED, REST_DAMAGED
@@ -106,7 +106,7 @@ class FileLookup:
     def time_at(self, segment: Segment, start: int) -> int:
         """The time of a line; of a compressed segment, that of its first one."""
         if segment.is_packed:
-            with contextlib.suppress(OSError), _unpacked(segment.path) as text:
+            with contextlib.suppress(OSError), Unpacked(segment.path) as text:
                 return time_of(text.read(_GLANCE_BYTES))
             return 0
         with open(segment.path, "rb") as file:  # noqa: PTH123
@@ -155,11 +155,12 @@ def read_lines(part: Range) -> Iterator[Lines]:
 def _read_packed(path: str, part: Range) -> Iterator[Lines]:
     left = None if part.end == WHOLE else part.end - part.start
     try:
-        with _unpacked(path) as text:
+        with Unpacked(path) as text:
             _skip(text, part.start)
-            # Of a block that is damaged, nothing can be had.
             yield from _split(text, left, path, _PACKED_BYTES)
-    except OSError:
+    except OSError as error:
+        if not is_damage(error):
+            raise
         yield Lines(path, [REST_DAMAGED.encode()], DAMAGED)
 
 
@@ -186,13 +187,6 @@ def _path_of(part: Range) -> str:
         f"{part.key} was deleted before it was read from byte {part.start} on: put it back, or "
         "give up what it said by following the journals into a new directory."
     )
-
-
-def _unpacked(path: str) -> contextlib.AbstractContextManager[_Readable]:
-    text: contextlib.AbstractContextManager[_Readable] = pa.input_stream(
-        path, compression=compression_of(path)
-    )
-    return text
 
 
 def _skip(text: _Readable, count: int) -> None:
