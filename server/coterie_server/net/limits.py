@@ -21,7 +21,8 @@ class Limits:
     What one connection can make the server hold is bounded by
     `socket_request_max_bytes` for the frame that is arriving,
     `max_requests_in_flight` requests that wait for their answer, one read of requests behind them,
-    and `write_buffer_max_bytes` plus the replies of one flush that the client has not read.
+    and `write_buffer_max_bytes` plus the replies of one flush that the client has not read; and by
+    some kilobytes of its last commit and last answer, if these are short.
     """
 
     #: The largest request, as it is announced by its first four bytes.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
 from typing import Final
 
 import pytest
@@ -15,9 +13,6 @@ from tests.interop.differential.scenarios import every
 from tests.interop.differential.transcript import compare
 
 pytestmark = pytest.mark.interop
-
-_DOCUMENT: Final = Path(__file__).parents[3] / "docs" / "kafka-compatibility.md"
-_SECTION: Final = re.compile(r"^### .*\{#(?P<name>[a-z-]+)\}$", re.MULTILINE)
 
 assert every.__all__
 _BY_STAGE: Final = sorted(SCENARIOS.values(), key=lambda s: list(Setup).index(s.setup))
@@ -40,28 +35,3 @@ def test_every_declared_difference_shows_in_a_scenario(runner: ScenarioRunner) -
         pytest.skip("not all scenarios were played")
     expected = {name for name, difference in ALL.items() if not difference.not_shown}
     assert {difference.name for difference in runner.declared} == expected
-
-
-def test_every_difference_is_documented() -> None:
-    sections = _sections(_DOCUMENT.read_text(encoding="utf-8"))
-    assert list(sections) == sorted(sections, key=list(ALL).index)
-    assert sections.keys() == ALL.keys()
-    for name, difference in ALL.items():
-        assert difference.reason in sections[name], name
-
-
-def test_no_scenarios_are_missing() -> None:
-    """A setup or a module that is no longer collected would go unnoticed."""
-    functions = {re.sub(r"-v\d+$", "", name) for name in SCENARIOS}
-    assert len(functions) >= 120
-    assert {scenario.setup for scenario in SCENARIOS.values()} == set(Setup)
-
-
-def _sections(text: str) -> dict[str, str]:
-    """The text of each section about a difference, its lines joined."""
-    starts = list(_SECTION.finditer(text))
-    ends = [start.start() for start in starts[1:]] + [len(text)]
-    return {
-        start["name"]: " ".join(text[start.end() : end].split())
-        for start, end in zip(starts, ends, strict=True)
-    }
