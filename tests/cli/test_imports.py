@@ -59,7 +59,7 @@ def imported_by(program: str, *arguments: str) -> set[str]:
         ("import coterie_client", 50, set()),
         ("import coterie_protocol", 140, set()),
         ("from coterie import Admin", 240, {"asyncio"}),
-        ("from coterie import Group", 306, {"asyncio"}),
+        ("from coterie import Group", 307, {"asyncio"}),
     ],
 )
 def test_library_imports_little(program: str, limit: int, expected: set[str]) -> None:
