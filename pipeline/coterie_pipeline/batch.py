@@ -33,7 +33,7 @@ _NEVER: Final = (-1, -1)
 
 
 class NoJournalsError(Exception):
-    """There are no journals to read; the message names the paths."""
+    """There are no journals to read, or not for all processes; the message names the paths."""
 
 
 @dataclass(frozen=True, slots=True)

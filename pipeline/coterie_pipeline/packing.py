@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import PurePosixPath
-from types import TracebackType
 from typing import Any, Final, Self, final
 
 import pyarrow as pa
@@ -58,12 +57,7 @@ class Unpacked:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_raised: object) -> None:
         self._text.close()
 
     def read(self, size: int, /) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, Protocol, TypeVar
+from typing import BinaryIO, Final, TypeVar
 
 __all__ = ["first_line_end", "grouped", "line_start"]
 
@@ -13,12 +13,7 @@ T = TypeVar("T")
 _BLOCK_BYTES: Final = 65_536
 
 
-class _File(Protocol):
-    def read(self, size: int, /) -> bytes: ...
-    def seek(self, offset: int, whence: int = 0, /) -> int: ...
-
-
-def line_start(file: _File, position: int) -> int:
+def line_start(file: BinaryIO, position: int) -> int:
     """The beginning of the line that contains a position."""
     end = position
     while end > 0:
@@ -31,7 +26,7 @@ def line_start(file: _File, position: int) -> int:
     return 0
 
 
-def first_line_end(file: _File, position: int) -> int | None:
+def first_line_end(file: BinaryIO, position: int) -> int | None:
     """The end of the first line that ends after a position; None if none does."""
     file.seek(position)
     while block := file.read(_BLOCK_BYTES):

@@ -48,7 +48,6 @@ _fields_of: Final = attrgetter(
     "partition_index", "committed_offset", "committed_leader_epoch", "committed_metadata"
 )
 
-_Partition = OffsetCommitRequestPartition
 _TopicTwin: Final = cast(Any, twin_of(OffsetCommitRequestTopic))
 _copy_of_message: Final = copier_of(OffsetCommitRequest)
 _copy_of_request: Final = copier_of(Request)
@@ -98,7 +97,7 @@ class CommittedPartitions(ByColumn[OffsetCommitRequestPartition]):
     def __iter__(self) -> Iterator[OffsetCommitRequestPartition]:
         columns = self.indexes, self.offsets, self.epochs, self.metadata
         for index, offset, epoch, metadata in zip(*columns, strict=True):
-            yield _Partition(
+            yield OffsetCommitRequestPartition(
                 partition_index=index,
                 committed_offset=offset,
                 committed_leader_epoch=epoch,
