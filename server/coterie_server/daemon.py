@@ -32,6 +32,7 @@ __all__ = [
     "REFUSALS",
     "Reloading",
     "Supervised",
+    "collect_garbage_rarely",
     "complain",
     "note_stop",
     "notify_systemd",
@@ -58,11 +59,13 @@ REFUSALS: Final = (
 
 #: Open files that are not connections of clients: the store, the journal, HTTP, listening sockets.
 _OTHER_FILES: Final = 100
-#: How many new objects make the collector look for garbage among them, after how many such looks it
-#: looks at their survivors, and after how many of those at everything.  Python's default is 700
-#: (2,000 from 3.13 on), 10 and 10.  The first two looks take some milliseconds.  The last takes as
-#: many as there are thousands of groups, so it is for garbage that nothing is known to make.
-_LOOKS: Final = (20_000, 1, 500)
+#: How many new objects make the collector look for garbage, and after how many such looks it looks
+#: at everything; by the number in the middle, those that a look finds in use count as old at once.
+#: Python's default is 700 (2,000 from 3.13 on), 10 and 10.  A look at new objects takes 50 ms if
+#: all are in use, and there are so many when 5,000 members have come; none happens while fewer
+#: join.  One at everything takes as many milliseconds as there are thousands of groups, so it is
+#: for garbage that nothing is known to make.
+_LOOKS: Final = (200_000, -1, 150)
 #: Too few to serve any client.
 _LEAST_FILES: Final = 40
 
@@ -88,7 +91,7 @@ def run(options: ServerOptions, supervised: Supervised | None = None) -> int:
     settings = options.settings
     node = None if supervised is None else settings.node_id
     configure(settings.log_level, settings.log_format, sys.stderr, node)
-    _collect_garbage_rarely()
+    collect_garbage_rarely()
     try:
         allowed = _within_open_files(options)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
@@ -269,12 +272,14 @@ def notify_systemd(state: str) -> None:
         sender.sendto(state.encode(), address)
 
 
-def _collect_garbage_rarely() -> None:
+def collect_garbage_rarely() -> None:
     """Look for cyclic garbage less often than Python does by default.
 
-    Members and offsets are many, live long and are in no cycles.  Looking at them again and again
-    was a sixth of the work when 1,000 members joined at once, and found nothing.  With 100,000
-    groups, one look at everything kept all clients waiting for 0.8 s.
+    Members and offsets are many, live long and are in no cycles.  To look at them is a sixth of the
+    work while thousands join at once, even if each is looked at only three times, since their
+    objects are all over the memory; and nothing was ever found.  Most of what a storm makes is
+    gone when it is over, so it is best not to look before.  With 100,000 groups, one look at
+    everything kept all clients waiting for 0.8 s.
     """
     gc.set_threshold(*_LOOKS)
 

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import resource
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import AsyncMock
 
 import pytest
 
-from coterie_server.daemon import Reloading, notify_systemd, raise_open_file_limit
+from coterie_server.daemon import (
+    Reloading,
+    collect_garbage_rarely,
+    notify_systemd,
+    raise_open_file_limit,
+)
 
 
 def test_systemd_is_told_if_it_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,3 +130,36 @@ async def test_files_are_read_again_after_that_has_failed() -> None:
         await asyncio.sleep(0)
         await asyncio.sleep(0)
     assert read.await_count == 2
+
+
+@pytest.fixture
+def looks() -> Iterator[list[int]]:
+    """The generations that the collector has looked at, with the daemon's settings."""
+    found: list[int] = []
+
+    def note(phase: str, told: dict[str, int]) -> None:
+        if phase == "stop":
+            found.append(told["generation"])
+
+    before = gc.get_threshold()
+    gc.collect()
+    gc.callbacks.append(note)
+    collect_garbage_rarely()
+    yield found
+    gc.set_threshold(*before)
+    gc.callbacks.remove(note)
+
+
+def test_a_storm_of_a_thousand_members_is_over_before_the_collector_looks(
+    looks: list[int],
+) -> None:
+    storm = [[number] for number in range(50_000)]
+    assert not looks
+    del storm
+
+
+def test_what_is_in_use_is_looked_at_once(looks: list[int]) -> None:
+    in_use = [[number] for number in range(900_000)]
+    assert len(in_use) / 300_000 <= len(looks) <= len(in_use) / 200_000
+    # The second generation is looked at with the first, so nothing waits there for a second look.
+    assert set(looks) == {1}
