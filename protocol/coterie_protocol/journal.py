@@ -14,7 +14,7 @@ import dataclasses
 import json
 import re
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -160,8 +160,22 @@ def _plain(value: Any) -> dict[str, Any]:  # called for values that JSON does no
     return {name: getattr(value, name) for name in _PHASE_FIELDS}
 
 
-#: Shared by all lines; `json.dumps` with these arguments would make an encoder for each.
-_encode: Final = json.JSONEncoder(separators=(",", ":"), default=_plain).encode
+def _make_encode() -> Callable[[Any], str]:
+    """What writes values as JSON, prepared once.
+
+    `json.dumps` prepares for each call, and so does the method of a `JSONEncoder`, which takes
+    longer than writing a short line.
+    """
+    prepare = getattr(json.encoder, "c_make_encoder", None)
+    if prepare is None:  # not CPython
+        return json.JSONEncoder(separators=(",", ":"), default=_plain).encode
+    text = json.encoder.encode_basestring_ascii
+    # No search for cycles, no indentation, keys in their order, NaN as it may be.
+    write = prepare(None, _plain, text, None, ":", ",", False, False, True)  # noqa: FBT003
+    return lambda value: "".join(write(value, 0))
+
+
+_encode: Final = _make_encode()
 
 
 def write_line(line: Line) -> str:

@@ -215,9 +215,14 @@ class ServedShard(ABC, Generic[C, R, Q]):
             queue.when_durable(self._send, outcome, date_ms)
 
     def _send(self, outcome: Outcome[R], date_ms: int) -> None:
-        waiting = self._open
-        answered = [(waiting.pop(r), message) for r, message in outcome.replies if r in waiting]
-        reply_to_all(answered, self._turns)
+        waiting, replies = self._open, outcome.replies
+        if len(replies) == 1:  # as nearly always
+            request, message = replies[0]
+            if (asked := waiting.pop(request, None)) is not None:
+                asked.reply(message)
+        elif replies:
+            answered = [(waiting.pop(r), message) for r, message in replies if r in waiting]
+            reply_to_all(answered, self._turns)
         if outcome.events:
             self._tell_events(outcome.events, date_ms)
 
