@@ -45,6 +45,7 @@ class DurableQueue:
         meter: Meter | None = None,
     ) -> None:
         self._store = store
+        self._way_givers = tuple(store.way_givers())
         self._lease = lease
         self._meter = meter
         self._on_failure = on_failure
@@ -66,7 +67,8 @@ class DurableQueue:
         if self._has_ended:
             return
         self._batch.extend(records)
-        self._store.give_way()
+        for give_way in self._way_givers:
+            give_way()
         self._handed_in += 1
         if self._writer is None:
             self._writer = asyncio.get_running_loop().create_task(self._write())
@@ -126,7 +128,8 @@ class DurableQueue:
         while self._waiting and self._waiting[0][0] <= self._durable:
             _, action, arguments = self._waiting.popleft()
             action(*arguments)
-            self._store.give_way()
+            for give_way in self._way_givers:
+                give_way()
 
     def _fail(self, error: Exception) -> None:
         if self._meter is not None:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Self
 
@@ -209,11 +209,13 @@ class Store(ABC):
         remembers the loss until this is called.
         """
 
-    def give_way(self) -> None:  # noqa: B027  # most stores do not work in this process
-        """Let the store go on with what it has begun, if that waits for the caller's thread.
+    def way_givers(self) -> Sequence[Callable[[], None]]:
+        """What lets an open store go on with what it has begun, if that waits for this thread.
 
-        Call it between pieces of work; it takes a moment at most.
+        Call all of them between pieces of work; each takes a moment at most.  Most stores do not
+        work in this process, and have none.
         """
+        return ()
 
     @abstractmethod
     async def reserve(self, owner: str, ttl_ms: int) -> None:

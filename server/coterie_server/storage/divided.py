@@ -146,10 +146,9 @@ class DividedStore(Store):
         """Begin all marks anew at what the store holds."""
         await asyncio.gather(*(each.accept_loss() for each in (self._main, *self._parts)))
 
-    def give_way(self) -> None:
-        """Let the threads that write go on."""
-        for each in self._parts or (self._main,):
-            each.give_way()
+    def way_givers(self) -> Sequence[Callable[[], None]]:
+        """What lets the threads that write go on."""
+        return [giver for each in self._parts or (self._main,) for giver in each.way_givers()]
 
     # -- nodes ---------------------------------------------------------------------------------
 

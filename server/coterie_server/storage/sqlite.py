@@ -85,10 +85,9 @@ class SqliteStore(Store):
         """Begin the mark anew at what the store holds."""
         await self._opened().accept_loss()
 
-    def give_way(self) -> None:
-        """Let the thread that writes go on."""
-        if self._writer is not None:
-            self._writer.give_way()
+    def way_givers(self) -> Sequence[Callable[[], None]]:
+        """What lets the thread that writes go on."""
+        return () if self._writer is None else (self._writer.give_way,)
 
     async def reserve(self, owner: str, ttl_ms: int) -> None:
         """Reserve a name for this process for as long as the store is open.

@@ -158,9 +158,10 @@ class WriterThread:
         self._put(_Write(future, work, appends_under))
         return future
 
-    def give_way(self) -> None:
-        """Give the thread a turn if it should be back from the disk by now."""
-        self._turns.give_way()
+    @property
+    def give_way(self) -> Callable[[], None]:
+        """What gives the thread a turn if it should be back from the disk by now."""
+        return self._turns.give_way
 
     def _put(self, job: _Job | None) -> None:
         self._jobs.append(job)

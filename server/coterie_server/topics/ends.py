@@ -65,10 +65,12 @@ class PartitionEnds:
             topic, partition, offset = row[1], row[2], row[3]
             if topic is not last:
                 last, ends = topic, self._ends_of(topic, accepted_at)
-            if partition >= len(ends):
+            try:
+                if offset > ends[partition]:  # noqa: PLR1730  # `max` takes twice as long
+                    ends[partition] = offset
+            except IndexError:  # the first that was committed for this one, or any behind
                 ends.frombytes(bytes((partition + 1 - len(ends)) * _OFFSET_BYTES))
-            if offset > ends[partition]:  # noqa: PLR1730  # `max` takes twice as long
-                ends[partition] = offset
+                ends[partition] = max(offset, 0)
 
     def _ends_of(self, topic: str, accepted_at: int) -> array[int]:
         """The ends of a topic's partitions; those of nothing if it was deleted meanwhile."""
