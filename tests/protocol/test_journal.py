@@ -104,6 +104,13 @@ def test_line_reads_back_as_it_was(kind: str, data: st.DataObject) -> None:
     assert read_line(write_line(written)) == written
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@given(data=st.data())
+def test_line_is_what_the_json_module_writes(kind: str, data: st.DataObject) -> None:
+    written = write_line(Line(1, "node", 2, data.draw(instances_of(KINDS[kind]))))
+    assert written == json.dumps(json.loads(written), separators=(",", ":"))
+
+
 @given(group=st.text())
 def test_line_has_no_line_break(group: str) -> None:
     """Clients choose the names of groups."""
