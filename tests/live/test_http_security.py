@@ -14,7 +14,7 @@ from typing import Any, Final
 import pytest
 
 from coterie_client.admin import Admin
-from tests.live.daemon import HOST, Daemon, coterie, environment
+from tests.live.daemon import HOST, Daemon, coterie, environment, eventually
 from tests.live.test_tls import refusal
 from tests.support.certificates import Authority
 
@@ -22,6 +22,8 @@ pytestmark = pytest.mark.slow
 
 READING: Final = "may-read-7f3a"
 ACTING: Final = "may-act-91bc"
+#: So often in a row that each of three workers is asked.
+_ASKED: Final = 24
 
 
 class Guarded:
@@ -46,6 +48,14 @@ class Guarded:
             with error:
                 return error.code, error.read()
 
+    def lists_all(self) -> bool:
+        """Whether groups can be listed, whichever worker is asked.
+
+        Workers that have just begun hand groups to each other, and a list without those that are
+        on their way is refused meanwhile.
+        """
+        return all(self.ask("/v1/groups", READING)[0] == 200 for _ in range(_ASKED))
+
 
 @pytest.fixture(scope="module", params=[1, 3], ids=["alone", "three workers"])
 def guarded(
@@ -62,7 +72,9 @@ def guarded(
     }
     environ = {"COTERIE_HTTP_ADMIN_TOKEN": ACTING}
     with Daemon(folder, settings=settings, environ=environ) as daemon:
-        yield Guarded(daemon, authority)
+        guarded = Guarded(daemon, authority)
+        eventually(guarded.lists_all, "all workers know who has which groups")
+        yield guarded
 
 
 def test_pages_want_a_token(guarded: Guarded) -> None:
