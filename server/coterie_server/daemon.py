@@ -61,11 +61,11 @@ REFUSALS: Final = (
 _OTHER_FILES: Final = 100
 #: How many new objects make the collector look for garbage, and after how many such looks it looks
 #: at everything; by the number in the middle, those that a look finds in use count as old at once.
-#: Python's default is 700 (2,000 from 3.13 on), 10 and 10.  A look at new objects takes 50 ms if
-#: all are in use, and there are so many when 5,000 members have come; none happens while fewer
-#: join.  One at everything takes as many milliseconds as there are thousands of groups, so it is
-#: for garbage that nothing is known to make.
-_LOOKS: Final = (200_000, -1, 150)
+#: Python's default is 700 (2,000 from 3.13 on), 10 and 10.  A look takes some milliseconds; one at
+#: everything as many as there are thousands of groups, so it is for garbage that nothing is known
+#: to make.  Far more objects between two looks would make storms shorter still, but a few objects
+#: can hold much: what a refused login leaves in cycles has 20, and the client's message.
+_LOOKS: Final = (20_000, -1, 1_500)
 #: Too few to serve any client.
 _LEAST_FILES: Final = 40
 
@@ -276,10 +276,8 @@ def collect_garbage_rarely() -> None:
     """Look for cyclic garbage less often than Python does by default.
 
     Members and offsets are many, live long and are in no cycles.  To look at them is a sixth of the
-    work while thousands join at once, even if each is looked at only three times, since their
-    objects are all over the memory; and nothing was ever found.  Most of what a storm makes is
-    gone when it is over, so it is best not to look before.  With 100,000 groups, one look at
-    everything kept all clients waiting for 0.8 s.
+    work while thousands join at once, as their objects are all over the memory, so each is looked
+    at once.  With 100,000 groups, one look at everything kept all clients waiting for 0.8 s.
     """
     gc.set_threshold(*_LOOKS)
 

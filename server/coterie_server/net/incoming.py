@@ -60,7 +60,7 @@ class Incoming:
                 # may ever come.
                 self._frames.feed(b"")
         except ProtocolError as error:
-            self.fault = error
+            self.fault = error.with_traceback(None)  # whose frames hold all that came
         self._note_unfinished(now, is_new=bool(payloads))
         return payloads
 
