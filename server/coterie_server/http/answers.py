@@ -107,17 +107,23 @@ async def errors_as_json(request: web.Request, handler: _Page) -> web.StreamResp
         return await handler(request)
     except Refusal as refusal:
         return _refused(refusal)
-    except web.HTTPMethodNotAllowed as raised:
-        allowed = ", ".join(sorted(raised.allowed_methods))
-        message = f"{request.path} does not allow {request.method}, only {allowed}."
-        answer = error(HTTPStatus.METHOD_NOT_ALLOWED, "method_not_allowed", message)
-        answer.headers["Allow"] = allowed
-        return answer
     except web.HTTPException as raised:
-        status = HTTPStatus(raised.status)
-        name = status.name.lower()
-        return error(status, name, f"{request.method} {request.path}: {status.phrase}.")
+        # The request keeps one that says that there is no such page.
+        raised.with_traceback(None)
+        return _raised(raised, request)
     except Exception:  # noqa: BLE001  # whatever it is, the client gets an answer
         _log.exception("HTTP request failed", path=request.path)
         message = "The request failed because of a fault in the node; its log has the details."
         return error(HTTPStatus.INTERNAL_SERVER_ERROR, "internal_error", message)
+
+
+def _raised(raised: web.HTTPException, request: web.Request) -> web.Response:
+    status = HTTPStatus(raised.status)
+    if not isinstance(raised, web.HTTPMethodNotAllowed):
+        name = status.name.lower()
+        return error(status, name, f"{request.method} {request.path}: {status.phrase}.")
+    allowed = ", ".join(sorted(raised.allowed_methods))
+    message = f"{request.path} does not allow {request.method}, only {allowed}."
+    answer = error(status, "method_not_allowed", message)
+    answer.headers["Allow"] = allowed
+    return answer

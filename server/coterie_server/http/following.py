@@ -38,6 +38,7 @@ class Following(ABC):
         self._changes = changes
         self.watchers = 0
         self._touched = asyncio.Event()
+        #: None before it has begun, and when it has ended: an ended task leads back here.
         self._task: asyncio.Task[None] | None = None
         self._life = view.life_of(group_id)
 
@@ -59,8 +60,9 @@ class Following(ABC):
     def stop(self, why: str) -> None:
         """End it; its watchers learn why."""
         self._view.listeners.remove(self._group_id, self._touched.set)
-        if self._task is not None:
-            self._task.cancel()
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
         self._changes.end(why)
 
     def _why_gone(self) -> str:

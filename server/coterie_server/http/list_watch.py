@@ -72,12 +72,16 @@ class ListWatch:
         self._told: dict[str, int] = {}
         self._lives, self._nodes = view.own_lives(), self._other_nodes()
         view.listeners.add_to_all(self._touch)
+        #: None when it has ended: an ended task leads back here.
+        self._task: asyncio.Task[None] | None
         self._task = asyncio.get_running_loop().create_task(self._follow())
 
     def stop(self, why: str) -> None:
         """End it; its watchers learn why."""
         self._view.listeners.remove_from_all(self._touch)
-        self._task.cancel()
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
         self.changes.end(why)
 
     def _other_nodes(self) -> frozenset[int]:

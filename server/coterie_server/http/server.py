@@ -49,7 +49,10 @@ def _is_our_fault(record: logging.LogRecord) -> bool:
     Otherwise a client that sends garbage in a loop would fill the disk with tracebacks.
     """
     error = record.exc_info[1] if record.exc_info else None
-    return not isinstance(error, HttpProcessingError)
+    if not isinstance(error, HttpProcessingError):
+        return True
+    error.with_traceback(None)  # as `_forget_frames` does, for bytes that were read late
+    return False
 
 
 #: What aiohttp logs to.
@@ -121,7 +124,7 @@ class HttpServer:
         make = self._runner.server
         if make is None:
             raise AssertionError("a runner without a server was set up")
-        return lambda: BoundedConnection(self._limit, make())
+        return lambda: BoundedConnection(self._limit, make)
 
     @property
     def port(self) -> int:
@@ -178,7 +181,9 @@ class _Handshakes:
                 ssl_shutdown_timeout=_SHUTDOWN_S,
             )
         except OSError as error:  # so are those of ssl, and timeouts
-            _log.debug("no HTTPS with a client", peer=str(peer), why=reason_in_words(error))
+            # Its frames have the buffers of the connection, and the error again.
+            why = reason_in_words(error.with_traceback(None))
+            _log.debug("no HTTPS with a client", peer=str(peer), why=why)
 
 
 @web.middleware
@@ -245,9 +250,12 @@ class BoundedConnection(asyncio.Protocol):
     It closes a connection for which there is no room, and one whose client does not read.
     """
 
-    def __init__(self, limit: ConnectionLimit, served: asyncio.Protocol) -> None:
+    _served: asyncio.Protocol
+
+    def __init__(self, limit: ConnectionLimit, make: Callable[[], asyncio.Protocol]) -> None:
         self._limit = limit
-        self._served = served
+        #: Makes that protocol, for a connection that is admitted.
+        self._make = make
         #: None before the connection was admitted, and after it has ended.
         self._transport: asyncio.Transport | None = None
         self._unread: asyncio.TimerHandle | None = None
@@ -278,13 +286,14 @@ class BoundedConnection(asyncio.Protocol):
         if not self._limit.admit(self):
             opened.abort()
             return
-        self._transport = opened
+        self._transport, self._served = opened, self._make()
         self._served.connection_made(opened)
 
     def data_received(self, data: bytes) -> None:
         """Pass on bytes of a request."""
         if self._transport is not None:
             self._served.data_received(data)
+            _forget_frames(self._served)
 
     def eof_received(self) -> bool | None:
         """Pass on that the client sends nothing more."""
@@ -315,3 +324,14 @@ class BoundedConnection(asyncio.Protocol):
         if self._unread is not None:
             self._unread.cancel()
             self._unread = None
+
+
+def _forget_frames(served: asyncio.Protocol) -> None:
+    """Have errors about what came keep nothing else of it.
+
+    aiohttp keeps an error in the place of a request that can't be read.  The frames in which it was
+    raised have what came, and the error again, so only the garbage collector would free that.
+    """
+    for message, _ in getattr(served, "_messages", ()):
+        if isinstance(error := getattr(message, "exc", None), BaseException):
+            error.with_traceback(None)

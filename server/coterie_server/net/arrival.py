@@ -120,6 +120,8 @@ class _Arrival(asyncio.Protocol):
         #: Whether the socket is the event loop's.
         self._is_given_away = False
         self._is_settled = False
+        #: None when it has ended: an ended task leads back here.
+        self._task: asyncio.Task[None] | None
         self._task = asyncio.get_running_loop().create_task(self._begin(wait_s))
         self._task.add_done_callback(self._end)
         arrivals.keep(self._task)
@@ -140,7 +142,9 @@ class _Arrival(asyncio.Protocol):
         try:
             await loop.connect_accepted_socket(lambda: self, self._accepted, **options)
         except OSError as error:  # so are those of ssl, and timeouts
-            self.refuse(RefuseReason.HANDSHAKE, why=reason_in_words(error))
+            # Its frames have the buffers of the connection, and the error again.
+            why = reason_in_words(error.with_traceback(None))
+            self.refuse(RefuseReason.HANDSHAKE, why=why)
         else:
             if not self._is_settled:
                 self.refuse(RefuseReason.HANDSHAKE, why="the client has hung up")
@@ -182,13 +186,15 @@ class _Arrival(asyncio.Protocol):
     def abort(self) -> None:
         """Drop the connection."""
         self._settle()
-        self._task.cancel()
+        if self._task is not None:
+            self._task.cancel()
 
     def _settle(self) -> None:
         self._is_settled = True
         self._arrivals.forget(self)
 
     def _end(self, task: asyncio.Task[None]) -> None:
+        self._task = None
         self._settle()
         if not self._is_given_away:
             self._accepted.close()

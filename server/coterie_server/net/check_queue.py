@@ -58,9 +58,12 @@ class Job:
             self._outcome = error
 
     def finish(self) -> None:
-        """Tell what it has come to."""
-        if self._done is not None:
-            self._done(self._outcome)
+        """Tell what it has come to, and forget it: an error's traceback leads back here."""
+        outcome, done = self._outcome, self._done
+        del self._outcome
+        self._done = None
+        if done is not None:
+            done(outcome)
 
 
 class CheckQueue:

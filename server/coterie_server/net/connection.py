@@ -105,7 +105,7 @@ class Connection(asyncio.Protocol):
         if peername := transport.get_extra_info("peername"):  # none if it is gone already
             self.peer = Peer(*peername[:2])
         if not (registry := self._registry).admit(self):
-            self.gone = True
+            self._let_go()
             self._transport.abort()
             return
         self._transport.set_write_buffer_limits(high=registry.limits.write_buffer_high_bytes)
@@ -223,8 +223,7 @@ class Connection(asyncio.Protocol):
             try:
                 request = self.incoming.decode(payload)
             except ProtocolError as error:
-                answer = answer_to_unsupported(error)
-                if answer is not None:
+                if (answer := answer_to_unsupported(error)) is not None:
                     exchanges.append(answered(self, answer))
                     continue
                 self.incoming.fault = error
@@ -396,5 +395,6 @@ class Connection(asyncio.Protocol):
         self._backlog = []
         self.incoming.let_go()
         self._fast_path.forget()
+        self.guard = None  # which leads back here
         for exchange in exchanges:
             exchange.abandon()

@@ -133,6 +133,8 @@ def take_login(path: GuardedPath, authenticator: Authenticator | None, exchange:
     Other nodes authenticate wherever clients need not.
     """
     message, illegal = exchange.message, ErrorCode.ILLEGAL_SASL_STATE
+    if path.gone:
+        return
     if not isinstance(message, SaslHandshakeRequest):
         exchange.reply(
             SaslAuthenticateResponse(error_code=illegal, error_message=_ALREADY, auth_bytes=b"")

@@ -133,7 +133,7 @@ class FakeTransport(asyncio.Transport):
 def connect(limit: ConnectionLimit) -> tuple[BoundedConnection, Served, FakeTransport]:
     """Open a connection."""
     served, transport = Served(), FakeTransport()
-    connection = BoundedConnection(limit, served)
+    connection = BoundedConnection(limit, lambda: served)
     connection.connection_made(transport)
     return connection, served, transport
 
