@@ -61,11 +61,10 @@ REFUSALS: Final = (
 _OTHER_FILES: Final = 100
 #: How many new objects make the collector look for garbage, and after how many such looks it looks
 #: at everything; by the number in the middle, those that a look finds in use count as old at once.
-#: Python's default is 700 (2,000 from 3.13 on), 10 and 10.  A look takes some milliseconds; one at
-#: everything as many as there are thousands of groups, so it is for garbage that nothing is known
-#: to make.  Far more objects between two looks would make storms shorter still, but a few objects
-#: can hold much: what a refused login leaves in cycles has 20, and the client's message.
-_LOOKS: Final = (20_000, -1, 1_500)
+#: Python's default is 700 (2,000 from 3.13 on), 10 and 10.  A look takes some milliseconds, or some
+#: ten if all are in use; one at everything as many as there are thousands of groups, so it is for
+#: garbage that nothing is known to make.
+_LOOKS: Final = (200_000, -1, 150)
 #: Too few to serve any client.
 _LEAST_FILES: Final = 40
 
@@ -91,10 +90,12 @@ def run(options: ServerOptions, supervised: Supervised | None = None) -> int:
     settings = options.settings
     node = None if supervised is None else settings.node_id
     configure(settings.log_level, settings.log_format, sys.stderr, node)
-    collect_garbage_rarely()
+    new_loop = _loop_factory()
+    if new_loop is not None:  # asyncio's own loop leaves each connection in a cycle
+        collect_garbage_rarely()
     try:
         allowed = _within_open_files(options)
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        with asyncio.Runner(loop_factory=new_loop) as runner:
             runner.run(serve(allowed, supervised=supervised))
     except REFUSALS as error:
         return complain(str(error))
@@ -275,9 +276,10 @@ def notify_systemd(state: str) -> None:
 def collect_garbage_rarely() -> None:
     """Look for cyclic garbage less often than Python does by default.
 
-    Members and offsets are many, live long and are in no cycles.  To look at them is a sixth of the
-    work while thousands join at once, as their objects are all over the memory, so each is looked
-    at once.  With 100,000 groups, one look at everything kept all clients waiting for 0.8 s.
+    Members and offsets are many, live long and are in no cycles, and clients leave none behind.  To
+    look at each object was a sixth of the work while thousands joined at once, as they are all over
+    the memory; by now most are gone again before a look.  With 100,000 groups, one look at
+    everything kept all clients waiting for 0.8 s.
     """
     gc.set_threshold(*_LOOKS)
 
