@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-BASE: Final = "python:3.11-slim-bookworm"
+BASE: Final = "python:3.13-slim-trixie"
 PACKAGES: Final = {
     "dnsname": "golang-github-containernetworking-plugin-dnsname",
     "aardvark-dns": "aardvark-dns",
