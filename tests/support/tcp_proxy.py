@@ -15,6 +15,8 @@ class TcpProxy:
     def __init__(self, target: int) -> None:
         self.target = target
         self.port = 0
+        #: How many connections were made.
+        self.made = 0
         #: How many bytes came from programs, unless a test has set it back.
         self.requested = 0
         self._request_came = asyncio.Event()
@@ -40,6 +42,11 @@ class TcpProxy:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._server.wait_closed()
+
+    @property
+    def connections(self) -> int:
+        """How many are open."""
+        return len(self._writers)
 
     def hold_requests(self) -> None:
         """Keep what programs send, as a network that is slow or lost does."""
@@ -93,6 +100,7 @@ class TcpProxy:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         self._writers.add(writer)
+        self.made += 1
         there, back = await asyncio.open_connection("127.0.0.1", self.target)
         try:
             await asyncio.gather(

@@ -28,6 +28,10 @@ T = TypeVar("T")
 #: How long a statement may take.  Disks that stand still for seconds do recover.
 ANSWER_S: Final = 10.0
 _CLOSE_S: Final = 1.0
+#: After how long without a call a connection is tried, before firewalls forget it, and how long
+#: the answer may take.
+_IDLE_S: Final = 30.0
+_TRIED_S: Final = 2.0
 #: What asyncpg says of a connection that ended before the server had said whether it speaks TLS.
 _GIVEN_UP: Final = "unexpected connection_lost() call"
 #: Pauses between attempts to connect; the last one is repeated.
@@ -101,6 +105,8 @@ class Link:
         self._address = address
         self._answer_s = answer_s
         self._session: Session | None = None
+        #: When it last gave an answer.
+        self._good_at = 0.0
         #: How often the task of the present call had been cancelled before.
         self._cancellations = 0
         self._lock = asyncio.Lock()
@@ -137,6 +143,22 @@ class Link:
                 await asyncio.sleep(pause_s)
         raise AssertionError("pauses do not end")
 
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether there is no connection, or one that was not used for long, and no call."""
+        if self._lock.locked():
+            return False
+        idle_s = asyncio.get_running_loop().time() - self._good_at
+        return self._session is None or not self._session.is_open or idle_s >= _IDLE_S
+
+    async def make_sure(self) -> None:
+        """Have a connection that works, so that the next call need not wait for one.
+
+        What it takes to connect may be out of order just when other nodes fail.
+        """
+        with contextlib.suppress(StoreError):  # the next call says so, too
+            await self.run(_try_out, answer_s=min(self._answer_s, _TRIED_S))
+
     @contextlib.asynccontextmanager
     async def _taken(self, until: float) -> AsyncIterator[None]:
         try:
@@ -161,7 +183,7 @@ class Link:
     ) -> T:
         try:
             async with asyncio.timeout(answer_s):
-                return await work(session)
+                result = await work(session)
         except asyncpg.PostgresError as error:
             # A server that has become a standby stays one; the next may be the primary.
             if is_undone(error) and str(error.sqlstate).startswith(("25", "55")):
@@ -171,6 +193,8 @@ class Link:
             # Its answer may still be on its way, so the connection is of no more use.
             self.abort()
             raise
+        self._good_at = asyncio.get_running_loop().time()
+        return result
 
     async def _connected(self, until: float) -> Session:
         """Return an open session, after connecting if need be; raises `StoreError`."""
@@ -240,6 +264,10 @@ class Link:
             session, self._session = self._session, None
             if session is not None:
                 await session.close()
+
+
+async def _try_out(session: Session) -> None:
+    await session.execute("SELECT 1")
 
 
 async def _prepare(session: Session) -> None:

@@ -58,6 +58,11 @@ class _Opened:
     def links(self) -> list[Link]:
         return [*self.writers, *self.readers, self.work, self.heartbeat]
 
+    async def make_sure(self) -> None:
+        """Have all connections, and such that work."""
+        doubtful = [link for link in self.links if link.is_doubtful]
+        await asyncio.gather(*(link.make_sure() for link in doubtful))
+
 
 class PostgresStore(Store):
     """Keeps everything in tables of one schema of a PostgreSQL database.
@@ -72,6 +77,8 @@ class PostgresStore(Store):
         self._address = Address.parse(url)
         self._answer_s = answer_s
         self._opened: _Opened | None = None
+        #: Sees to connections that are not in use.
+        self._making_sure: asyncio.Task[None] | None = None
         self._calls = 0
         self._no_calls = asyncio.Event()
         self._no_calls.set()
@@ -84,7 +91,7 @@ class PostgresStore(Store):
     # -- opening and closing -------------------------------------------------------------------
 
     async def open(self) -> None:
-        """Connect, and make the tables if need be."""
+        """Make all connections, and the tables if need be."""
         if self._opened is not None:
             return
         work = self._link()
@@ -98,7 +105,14 @@ class PostgresStore(Store):
         writers = [self._link() for _ in range(LANES)]
         readers = [self._link() for _ in range(READERS)]
         lanes = Lanes(_Sender(statements, writers, leases), LANES)
-        self._opened = _Opened(statements, writers, readers, heartbeat, work, leases, lanes)
+        opened = _Opened(statements, writers, readers, heartbeat, work, leases, lanes)
+        try:
+            await opened.make_sure()
+        except BaseException:
+            for link in opened.links:
+                link.abort()
+            raise
+        self._opened = opened
 
     def _link(self) -> Link:
         return Link(self._address, self._answer_s)
@@ -113,6 +127,9 @@ class PostgresStore(Store):
             return
         await self._no_calls.wait()
         await opened.lanes.finish()  # also what its callers no longer wait for
+        if self._making_sure is not None:
+            self._making_sure.cancel()
+            await asyncio.wait([self._making_sure])
         try:
             async with asyncio.timeout(_GOODBYE_S):
                 await opened.leases.give_up_names()
@@ -148,7 +165,14 @@ class PostgresStore(Store):
     ) -> list[Lease]:
         """Keep a node listed and its leases held for `ttl_ms` from now."""
         with self._use() as opened:
-            return await opened.leases.renew(owner, note, tuple(leases), ttl_ms)
+            renewed = await opened.leases.renew(owner, note, tuple(leases), ttl_ms)
+            self._make_sure(opened)
+            return renewed
+
+    def _make_sure(self, opened: _Opened) -> None:
+        """See to connections that are not in use, which keeps nobody waiting."""
+        if self._making_sure is None or self._making_sure.done():
+            self._making_sure = asyncio.get_running_loop().create_task(opened.make_sure())
 
     async def withdraw(self, owner: str) -> None:
         """List a node no longer; its leases stay as they are."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable
 
 import pytest
 
 from coterie_server.storage.abc import FencedError, Lease, Store, StoreError
-from coterie_server.storage.postgres import PostgresStore
+from coterie_server.storage.postgres import PostgresStore, link
+from coterie_server.storage.postgres.store import LANES, READERS
 from tests.server.storage.doubles import Database
 from tests.support.tcp_proxy import TcpProxy
 
@@ -204,3 +206,48 @@ async def test_cancelled_call_ends_though_its_connection_is_lost_as_well(
         proxy.cut()
         await asyncio.wait([task])
     assert task.cancelled()
+
+
+async def test_no_connection_is_needed_for_what_was_never_done(
+    distant: PostgresStore, proxy: TcpProxy
+) -> None:
+    """When a node takes over from another, names of machines may not be found just then."""
+    proxy.refuses = True
+    for shard in range(2 * LANES):
+        assert await distant.load(shard) == []
+        await claimed(distant, shard)
+
+
+async def test_connections_are_back_before_they_are_needed(
+    distant: PostgresStore, proxy: TcpProxy
+) -> None:
+    lease = await claimed(distant)
+    proxy.cut()
+    await asyncio.sleep(0.01)
+    await distant.renew("ann", b"", [lease], TTL_MS)
+    async with asyncio.timeout(30):
+        while proxy.connections < LANES + READERS + 2:  # noqa: ASYNC110  # the network's time
+            await asyncio.sleep(0.01)
+    proxy.refuses = True
+    for shard in range(2 * LANES):
+        assert await distant.load(shard) == []
+        await claimed(distant, shard)
+
+
+async def test_connection_that_was_lost_without_a_word_is_found_while_it_is_idle(
+    distant: PostgresStore, proxy: TcpProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As firewalls do that forget connections over which nothing went for a while."""
+    monkeypatch.setattr(link, "_IDLE_S", 0.5)
+    lease = await claimed(distant)
+    before = proxy.made
+    proxy.strand()
+    async with asyncio.timeout(30):
+        while proxy.made < 2 * before:
+            with contextlib.suppress(StoreError):
+                await distant.renew("ann", b"", [lease], 900)
+            await asyncio.sleep(0.01)
+    began = time.monotonic()
+    assert await distant.load(1) == []
+    await claimed(distant, 1)
+    assert time.monotonic() - began < 30
