@@ -78,11 +78,12 @@ BRIEF_BYTES: Final = 256 * 1024 * 1024
 _LOGGING: Final = Path(__file__).with_name("log4j2.properties")
 JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 
+_LOOPBACK: Final = "127.0.0.1"
 #: Within one process there is no need for a web interface and a network.
 _LOCAL_SETTINGS: Final[Mapping[str, str]] = {
     "spark.ui.enabled": "false",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": _LOOPBACK,
+    "spark.driver.bindAddress": _LOOPBACK,
     "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
 }
 
@@ -108,6 +109,8 @@ def spark_session(
     chosen = dict(_SETTINGS)
     if master.startswith(_LOCAL_PREFIX):
         chosen |= _LOCAL_SETTINGS
+        # Or it looks up this machine's own name, which not every machine knows.
+        os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
     if memory is not None:
         chosen["spark.driver.memory"] = memory
     builder = SparkSession.builder.master(master)

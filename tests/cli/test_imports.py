@@ -58,8 +58,8 @@ def imported_by(program: str, *arguments: str) -> set[str]:
         ("import coterie; coterie.__version__", 140, set()),
         ("import coterie_client", 50, set()),
         ("import coterie_protocol", 140, set()),
-        ("from coterie import Admin", 240, {"asyncio"}),
-        ("from coterie import Group", 307, {"asyncio"}),
+        ("from coterie import Admin", 250, {"asyncio"}),
+        ("from coterie import Group", 320, {"asyncio"}),
     ],
 )
 def test_library_imports_little(program: str, limit: int, expected: set[str]) -> None:

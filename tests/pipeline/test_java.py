@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from coterie_pipeline.java import NoJavaError, java_home
 
@@ -111,3 +112,10 @@ def test_java_from_pypi_serves(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
         check=True,
     )
     assert "version" in told.stderr
+
+
+def test_spark_does_not_look_up_this_machines_name(spark: SparkSession) -> None:
+    """Not every machine is known by its own name, and Spark then fails when it starts."""
+    java = spark.sparkContext._jvm  # noqa: SLF001  # there is no other way to ask Spark's own classes
+    assert java is not None
+    assert java.org.apache.spark.util.Utils.localCanonicalHostName() in ("localhost", "127.0.0.1")
