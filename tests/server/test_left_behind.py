@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import threading
 import time
 from collections import Counter
@@ -18,6 +19,8 @@ from typing import Final
 
 import pytest
 import uvloop
+from cryptography.hazmat.primitives.asymmetric import rsa
+from jwt.algorithms import RSAAlgorithm
 
 from coterie_server.config.settings import Settings
 from coterie_server.config.sources import OfListener
@@ -78,6 +81,8 @@ def serving(
     """Two servers in a thread, one of which answers HTTP over TLS."""
     folder = tmp_path_factory.mktemp("serving")
     (folder / "users").write_text("ann:pencil\n")
+    key = RSAAlgorithm.to_jwk(rsa.generate_private_key(65_537, 2_048).public_key(), as_dict=True)
+    (folder / "keys").write_text(json.dumps({"keys": [{**key, "kid": "one"}]}))
     ports: dict[str, int] = {}
     with _in_thread(request.param, lambda: _served(folder, authority, ports)):
         yield Serving(ports, authority)
@@ -111,9 +116,12 @@ async def _served(folder: Path, authority: Authority, ports: dict[str, int]) -> 
     anywhere = Address(HOST, 0)
     settings = Settings(
         bootstrap_users_file=str(folder / "users"),
-        sasl_enabled_mechanisms="PLAIN,SCRAM-SHA-256",
+        sasl_enabled_mechanisms="PLAIN,SCRAM-SHA-256,OAUTHBEARER",
+        sasl_oauthbearer_jwks_endpoint_url=f"file://{folder / 'keys'}",
         ssl_keystore_location=both,
         connection_max_handshakes=10,
+        group_min_session_timeout_ms=100,
+        group_initial_rebalance_delay_ms=0,
         connection_failed_authentication_delay_ms=10,
         of_listeners=(OfListener(FEW.lower(), "max_connections", 2),),
     )

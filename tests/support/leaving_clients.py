@@ -178,6 +178,43 @@ def are_too_many(at: Serving) -> None:
         each.leave()
 
 
+@client
+def asks_about_all_groups(at: Serving) -> None:
+    call, names = at.call(OPEN), tuple(f"g{number}" for number in range(20))
+    call.ask(m.ListGroupsRequest(), 3)
+    call.ask(m.DescribeGroupsRequest(groups=names), 4)
+    call.ask(m.DeleteGroupsRequest(groups_names=names), 1)
+    call.leave()
+
+
+@client
+def asks_for_what_there_is_not(at: Serving) -> None:
+    call = at.call(OPEN)
+    call.ask(m.HeartbeatRequest(group_id="none", generation_id=1, member_id="m"), 3)
+    call.ask(m.OffsetFetchRequest(group_id="none", topics=None), 5)
+    call.ask(m.DeleteTopicsRequest(topic_names=("none",), timeout_ms=1000), 3)
+    call.leave()
+
+
+@client
+def goes_while_others_are_awaited(at: Serving) -> None:
+    """Its JoinGroup waits for the first member, which goes as well."""
+    protocol = m.JoinGroupRequestProtocol(name="range", metadata=bytes(50_000))
+    join = m.JoinGroupRequest(
+        group_id="parked",
+        session_timeout_ms=200,
+        rebalance_timeout_ms=200,
+        member_id="",
+        protocol_type="consumer",
+        protocols=(protocol,),
+    )
+    calls = [at.call(OPEN) for _ in range(2)]
+    for each in calls:
+        each.say(encode_request(join, 3, 1))
+    for each in calls:
+        each.leave()
+
+
 # Clients that log in
 
 
@@ -266,6 +303,15 @@ def has_a_wrong_password_for_scram(at: Serving) -> None:
 
 def _scram(password: str) -> ScramClient:
     return ScramClient(hashlib.sha256().name, "ann", password, "nonce")
+
+
+@client
+def shows_a_bad_token(at: Serving) -> None:
+    call = at.call(SASL)
+    call.begin_login("OAUTHBEARER")
+    call.ask_token(b"n,,\x01auth=Bearer " + b"e30." * 3_000 + b"e30\x01\x01")
+    call.say_token(b"\x01")
+    call.await_end()
 
 
 # Clients that speak TLS, or should

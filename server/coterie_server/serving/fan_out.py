@@ -54,18 +54,33 @@ def ask_all(
     request: PendingRequest, counts: Mapping[int, int], hand_out: HandOut, call_soon: CallSoon
 ) -> None:
     """Ask shards what is asked about all groups; `counts` says how many each of them has."""
-    shards = iter(enumerate(counts.items()))
-    batch = _Batch(len(counts), lambda answers: request.reply(begin(_join_lists(answers))))
+    _Round(request, counts, hand_out, call_soon).go_on()
 
-    def go_on() -> None:
-        piece = Piece()
-        for number, (shard, count) in () if request.abandoned else shards:
-            hand_out(shard, _Part(request, request.message, number, batch))
+
+class _Round:
+    """A request about all groups, handed to one shard after the other."""
+
+    def __init__(
+        self,
+        request: PendingRequest,
+        counts: Mapping[int, int],
+        hand_out: HandOut,
+        call_soon: CallSoon,
+    ) -> None:
+        self._request, self._hand_out, self._call_soon = request, hand_out, call_soon
+        self._shards = iter(enumerate(counts.items()))
+        self._batch = _Batch(
+            len(counts), lambda answers: request.reply(begin(_join_lists(answers)))
+        )
+
+    def go_on(self) -> None:
+        """Ask shards until they have had enough for a turn; unless the client has gone."""
+        request, piece = self._request, Piece()
+        for number, (shard, count) in () if request.abandoned else self._shards:
+            self._hand_out(shard, _Part(request, request.message, number, self._batch))
             if piece.is_whole(count):
-                call_soon(go_on)
+                self._call_soon(self.go_on)
                 return
-
-    go_on()
 
 
 class _Batch:
@@ -143,12 +158,11 @@ class _Division:
         call_soon: CallSoon,
     ) -> None:
         self._whole = whole
-        self._named = _NAMED[type(whole.message)]
+        self._named = named = _NAMED[type(whole.message)]
         self._items = items
-        self._shard_of = shard_of
         self._hand_out = hand_out
         self._call_soon = call_soon
-        self._batches = self._divide()
+        self._batches = _batches(map(named.name_of, items), shard_of)
         #: The answers to the parts, each with the places of its items.
         self._answered: list[tuple[list[int], Any]] = []
 
@@ -163,27 +177,6 @@ class _Division:
             self._hand_out_batch(batch)
         else:
             self._call_soon(self.go_on)
-
-    def _divide(self) -> Iterator[list[tuple[int, list[int]]]]:
-        """The batches: shards, each with the places of its items.  Empty ones are to take time."""
-        places: dict[int, list[int]] = {}
-        piece = Piece(_NAMES_AT_ONCE)
-        for place, item in enumerate(self._items):
-            places.setdefault(self._shard_of(self._named.name_of(item)), []).append(place)
-            if piece.is_whole():
-                yield []
-        batch: list[tuple[int, list[int]]] = []
-        piece = Piece(BATCH)
-        for shard, its in places.items():
-            for some in (
-                its[begin_at : begin_at + BATCH] for begin_at in range(0, len(its), BATCH)
-            ):
-                batch.append((shard, some))
-                if piece.is_whole(len(some)):
-                    yield batch
-                    batch = []
-        if batch:
-            yield batch
 
     def _hand_out_batch(self, places: list[tuple[int, list[int]]]) -> None:
         def take(answers: list[Any]) -> None:
@@ -210,6 +203,28 @@ class _Division:
             if piece.is_whole(len(places)):
                 yield
         return self._named.response(**{self._named.answered: tuple(joined)})
+
+
+def _batches(
+    names: Iterable[str], shard_of: Callable[[str], int]
+) -> Iterator[list[tuple[int, list[int]]]]:
+    """Shards, each with the places of its names, batch by batch.  Empty ones are to take time."""
+    places: dict[int, list[int]] = {}
+    piece = Piece(_NAMES_AT_ONCE)
+    for place, name in enumerate(names):
+        places.setdefault(shard_of(name), []).append(place)
+        if piece.is_whole():
+            yield []
+    batch: list[tuple[int, list[int]]] = []
+    piece = Piece(BATCH)
+    for shard, its in places.items():
+        for some in (its[begin_at : begin_at + BATCH] for begin_at in range(0, len(its), BATCH)):
+            batch.append((shard, some))
+            if piece.is_whole(len(some)):
+                yield batch
+                batch = []
+    if batch:
+        yield batch
 
 
 def _join_lists(parts: Iterable[Any]) -> Making[m.ListGroupsResponse]:

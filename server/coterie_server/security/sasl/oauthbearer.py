@@ -44,18 +44,19 @@ class OAuthBearerConversation:
 
     def __init__(self, verify: VerifyToken) -> None:
         self._verify = verify
-        self._refused: LoginRefusedError | None = None
+        #: Why the token is refused.
+        self._why: str | None = None
 
     def respond(self, token: bytes) -> Challenge | Accepted:
         """Take the client's next message."""
-        if self._refused is not None:
-            raise self._refused
+        if self._why is not None:
+            raise _refusal(self._why)
         identity, shown = _shown(token)
         try:
             found = self._verify(shown)
         except TokenRefusedError as error:
-            self._refused = LoginRefusedError(str(error), told=_REFUSED, is_logged=True)
-            return Challenge(_REFUSED.encode(), self._refused)
+            self._why = str(error)
+            return Challenge(_REFUSED.encode(), _refusal(self._why))
         if identity not in (None, found.name):
             told = (
                 f"Authentication failed: Client requested an authorization id ({identity}) that is"
@@ -63,6 +64,10 @@ class OAuthBearerConversation:
             )
             raise LoginRefusedError(f"it asks to act for {identity!r}", told=told, user=found.name)
         return Accepted(Principal(USER_KIND, found.name), lifetime_ms=found.lifetime_ms)
+
+
+def _refusal(why: str) -> LoginRefusedError:
+    return LoginRefusedError(why, told=_REFUSED, is_logged=True)
 
 
 def _shown(token: bytes) -> tuple[str | None, str]:
