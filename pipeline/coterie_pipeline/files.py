@@ -192,17 +192,19 @@ class Files:
 
     def read_json(self, name: str) -> Any:  # noqa: ANN401  # any JSON
         """The content of a file; None if there is no such file.  `ValueError` if it is no JSON."""
-        system, path = self._system(name), self._path(name)
-        if not system.exists(path):
+        if not self._system(name).exists(self._path(name)):
             return None
+        return json.loads(self.read_text(name))
+
+    def read_text(self, name: str) -> str:
+        """The content of a file; `OSError` if there is none, `ValueError` if it is no text."""
         if (local := self.local(name)) is not None:
-            return json.loads(local.read_bytes())
-        stream = system.open(path)
+            return local.read_text(encoding="utf-8")
+        stream = self._system(name).open(self._path(name))
         try:
-            text = self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
+            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
         finally:
             stream.close()
-        return json.loads(text)
 
     def write_json(self, name: str, value: object) -> None:
         """Replace a file in one step: a reader finds the old one or the new one."""

@@ -30,6 +30,7 @@ from coterie_pipeline.files import Files, shown
 from coterie_pipeline.reading import unread_lines
 from coterie_pipeline.streaming.alerts import Storm
 from coterie_pipeline.streaming.batches import Batches, Stopping
+from coterie_pipeline.streaming.checkpoint import CHECKPOINT, newest_commit, unusable_part
 from coterie_pipeline.streaming.finding import find, passed_over
 from coterie_pipeline.streaming.offsets import Offset, behind_bytes, shorter
 from coterie_pipeline.streaming.pieces import TAILS, Pieces
@@ -51,8 +52,6 @@ __all__ = ["CheckpointError", "FollowOptions", "Oddity", "Progress", "follow"]
 _LOOK_S: Final = 0.2
 
 _SENTENCE: Final = re.compile(r"\bSourceError: (.+)")
-
-_CHECKPOINT: Final = "checkpoint"
 
 #: The micro-batches and the tables take turns on executors that are busy.
 _POOL: Final = "spark.scheduler.pool"
@@ -149,7 +148,7 @@ def _read_on(
     warehouse, batches = tables.warehouse, tables.batches
     warehouse.mend()
     with _stop_signals() as stop:
-        query = _start(tables, f"{warehouse.out}/{_CHECKPOINT}", options)
+        query = _start(tables, f"{warehouse.out}/{CHECKPOINT}", options)
         try:
             _attend(query, stop, options, tables, on_progress, others)
         finally:
@@ -176,13 +175,17 @@ def _claim(warehouse: Pieces, journals: Sequence[str]) -> None:
     """Check that the directory can be continued, and note the journals."""
     state = warehouse.claim("follow")
     names = warehouse.files.names
-    if not names(_CHECKPOINT) and (names(BRONZE) or names("tables")):
+    if not names(CHECKPOINT) and (names(BRONZE) or names("tables")):
         raise CheckpointError(
-            f"{warehouse.out}/{_CHECKPOINT} is gone, so it is not known how far the journals were "
+            f"{warehouse.out}/{CHECKPOINT} is gone, so it is not known how far the journals were "
             "read: give a new directory."
         )
-    taken = [int(name) for name in names(f"{_CHECKPOINT}/commits") if name.isdecimal()]
-    if max(taken, default=-1) > warehouse.newest():
+    if (damaged := unusable_part(warehouse.files)) is not None:
+        raise CheckpointError(
+            f"{warehouse.out}/{damaged} is damaged, so it is not known how far the journals were "
+            "read: put it back as it was, or give a new directory."
+        )
+    if newest_commit(warehouse.files) > warehouse.newest():
         raise CheckpointError(
             f"{warehouse.out}/{BRONZE} lacks lines that were read before: put them back, or give a "
             "new directory."

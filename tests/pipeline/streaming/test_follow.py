@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from coterie_pipeline.files import Files
+from coterie_pipeline.streaming.checkpoint import unusable_part
 from coterie_pipeline.streaming.follow import CheckpointError, follow
 from coterie_pipeline.streaming.source import SourceError
 from coterie_pipeline.warehouse import LAYOUT, UnusableDirectoryError, Warehouse
@@ -45,13 +46,54 @@ def test_tables_without_a_checkpoint_are_noticed(spark: SparkSession, tmp_path: 
         follow(spark, [str(tmp_path)], out)
 
 
+def checkpoint(out: Path, number: int) -> Path:
+    """A checkpoint as Spark leaves it after so many micro-batches."""
+    folder = out / "checkpoint"
+    for name in ("offsets", "commits"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / str(number)).write_text('v1\n{"batchWatermarkMs":0}\n{}')
+    (folder / "metadata").write_text('{"id":"x"}')
+    return folder
+
+
+@pytest.mark.parametrize("content", ["", "garbage", "v1\n{}\n{bad", "v1", "v1\n{}\n\xff", None])
+@pytest.mark.parametrize("name", ["metadata", "offsets/7", "commits/7"])
+def test_a_damaged_checkpoint_is_told(
+    name: str, content: str | None, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Spark would end with pages about its classes."""
+    Warehouse(spark, str(tmp_path / "out")).claim("follow")
+    damaged = checkpoint(tmp_path / "out", 7) / name
+    if content is None:
+        damaged.unlink()
+        damaged.mkdir()
+    else:
+        damaged.write_text(content, encoding="latin-1")
+    with pytest.raises(CheckpointError, match=f"checkpoint/{name} is damaged"):
+        follow(spark, [str(tmp_path)], str(tmp_path / "out"))
+
+
+def test_a_checkpoint_that_was_just_begun_is_none(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark was killed before it had written anything into it."""
+    files = Files(spark, str(tmp_path))
+    (tmp_path / "checkpoint" / "offsets").mkdir(parents=True)
+    (tmp_path / "checkpoint" / ".metadata.tmp").touch()
+    assert unusable_part(files) is None
+
+
+def test_a_checkpoint_without_offsets_is_told(spark: SparkSession, tmp_path: Path) -> None:
+    Warehouse(spark, str(tmp_path / "out")).claim("follow")
+    (checkpoint(tmp_path / "out", 7) / "offsets" / "7").unlink()
+    with pytest.raises(CheckpointError, match="checkpoint/offsets is damaged"):
+        follow(spark, [str(tmp_path)], str(tmp_path / "out"))
+
+
 def test_lines_that_are_gone_are_noticed(spark: SparkSession, tmp_path: Path) -> None:
     # The stream has them behind it, and would never read them again.
     out = str(tmp_path / "out")
     Warehouse(spark, out).claim("follow")
-    for folder in ("checkpoint/commits", "events/piece=level0-0000000006"):
-        (tmp_path / "out" / folder).mkdir(parents=True)
-    (tmp_path / "out" / "checkpoint" / "commits" / "7").touch()
+    (tmp_path / "out" / "events" / "piece=level0-0000000006").mkdir(parents=True)
+    checkpoint(tmp_path / "out", 7)
     with pytest.raises(CheckpointError, match="events lacks lines"):
         follow(spark, [str(tmp_path)], out)
 
