@@ -91,7 +91,7 @@ class PostgresStore(Store):
     # -- opening and closing -------------------------------------------------------------------
 
     async def open(self) -> None:
-        """Make all connections, and the tables if need be."""
+        """Connect, and make the tables if need be."""
         if self._opened is not None:
             return
         work = self._link()
@@ -105,14 +105,7 @@ class PostgresStore(Store):
         writers = [self._link() for _ in range(LANES)]
         readers = [self._link() for _ in range(READERS)]
         lanes = Lanes(_Sender(statements, writers, leases), LANES)
-        opened = _Opened(statements, writers, readers, heartbeat, work, leases, lanes)
-        try:
-            await opened.make_sure()
-        except BaseException:
-            for link in opened.links:
-                link.abort()
-            raise
-        self._opened = opened
+        self._opened = _Opened(statements, writers, readers, heartbeat, work, leases, lanes)
 
     def _link(self) -> Link:
         return Link(self._address, self._answer_s)
@@ -166,11 +159,16 @@ class PostgresStore(Store):
         """Keep a node listed and its leases held for `ttl_ms` from now."""
         with self._use() as opened:
             renewed = await opened.leases.renew(owner, note, tuple(leases), ttl_ms)
-            self._make_sure(opened)
+            if renewed:
+                self._make_sure(opened)
             return renewed
 
     def _make_sure(self, opened: _Opened) -> None:
-        """See to connections that are not in use, which keeps nobody waiting."""
+        """See to connections that are not in use, which keeps nobody waiting.
+
+        Those of a node that has shards, which may be given more at any moment; there may be many
+        nodes without, each within a worker.
+        """
         if self._making_sure is None or self._making_sure.done():
             self._making_sure = asyncio.get_running_loop().create_task(opened.make_sure())
 

@@ -27,6 +27,13 @@ async def claimed(store: Store, shard: int = 0) -> Lease:
     return lease
 
 
+async def all_connected(proxy: TcpProxy) -> None:
+    """Wait until a node that has a shard has all connections."""
+    async with asyncio.timeout(30):
+        while proxy.connections < LANES + READERS + 2:  # noqa: ASYNC110  # the network's time
+            await asyncio.sleep(0.01)
+
+
 async def test_lost_connection_is_made_again(distant: PostgresStore, proxy: TcpProxy) -> None:
     lease = await claimed(distant)
     await distant.append(lease, [(b"a", b"1")])
@@ -212,10 +219,22 @@ async def test_no_connection_is_needed_for_what_was_never_done(
     distant: PostgresStore, proxy: TcpProxy
 ) -> None:
     """When a node takes over from another, names of machines may not be found just then."""
+    lease = await claimed(distant)
+    await distant.renew("ann", b"", [lease], TTL_MS)
+    await all_connected(proxy)
     proxy.refuses = True
     for shard in range(2 * LANES):
         assert await distant.load(shard) == []
         await claimed(distant, shard)
+
+
+async def test_node_without_shards_makes_no_more_connections_than_it_uses(
+    distant: PostgresStore, proxy: TcpProxy
+) -> None:
+    await distant.renew("ann", b"", [], TTL_MS)
+    assert await distant.load(0) == []
+    await distant.renew("ann", b"", [], TTL_MS)
+    assert proxy.made == 3
 
 
 async def test_connections_are_back_before_they_are_needed(
@@ -225,9 +244,7 @@ async def test_connections_are_back_before_they_are_needed(
     proxy.cut()
     await asyncio.sleep(0.01)
     await distant.renew("ann", b"", [lease], TTL_MS)
-    async with asyncio.timeout(30):
-        while proxy.connections < LANES + READERS + 2:  # noqa: ASYNC110  # the network's time
-            await asyncio.sleep(0.01)
+    await all_connected(proxy)
     proxy.refuses = True
     for shard in range(2 * LANES):
         assert await distant.load(shard) == []
@@ -240,6 +257,8 @@ async def test_connection_that_was_lost_without_a_word_is_found_while_it_is_idle
     """As firewalls do that forget connections over which nothing went for a while."""
     monkeypatch.setattr(link, "_IDLE_S", 0.5)
     lease = await claimed(distant)
+    await distant.renew("ann", b"", [lease], TTL_MS)
+    await all_connected(proxy)
     before = proxy.made
     proxy.strand()
     async with asyncio.timeout(30):
