@@ -15,7 +15,7 @@ class TcpProxy:
     def __init__(self, target: int) -> None:
         self.target = target
         self.port = 0
-        #: How many connections were made.
+        #: How many connections were made, or refused.
         self.made = 0
         #: How many bytes came from programs, unless a test has set it back.
         self.requested = 0
@@ -92,6 +92,7 @@ class TcpProxy:
                 await self._request_came.wait()
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.made += 1
         if self.refuses:
             writer.transport.abort()
             return
@@ -100,7 +101,6 @@ class TcpProxy:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         self._writers.add(writer)
-        self.made += 1
         there, back = await asyncio.open_connection("127.0.0.1", self.target)
         try:
             await asyncio.gather(

@@ -32,6 +32,8 @@ _CLOSE_S: Final = 1.0
 #: the answer may take.
 _IDLE_S: Final = 30.0
 _TRIED_S: Final = 2.0
+#: How long to leave it at that if a connection can't be made now and no call wants one.
+_LEFT_S: Final = 10.0
 #: What asyncpg says of a connection that ended before the server had said whether it speaks TLS.
 _GIVEN_UP: Final = "unexpected connection_lost() call"
 #: Pauses between attempts to connect; the last one is repeated.
@@ -107,6 +109,8 @@ class Link:
         self._session: Session | None = None
         #: When it last gave an answer.
         self._good_at = 0.0
+        #: When it may be seen to again, after that was in vain.
+        self._left_until = 0.0
         #: How often the task of the present call had been cancelled before.
         self._cancellations = 0
         self._lock = asyncio.Lock()
@@ -146,18 +150,21 @@ class Link:
     @property
     def is_doubtful(self) -> bool:
         """Whether there is no connection, or one that was not used for long, and no call."""
-        if self._lock.locked():
+        now_s = asyncio.get_running_loop().time()
+        if self._lock.locked() or now_s < self._left_until:
             return False
-        idle_s = asyncio.get_running_loop().time() - self._good_at
-        return self._session is None or not self._session.is_open or idle_s >= _IDLE_S
+        session = self._session
+        return session is None or not session.is_open or now_s - self._good_at >= _IDLE_S
 
     async def make_sure(self) -> None:
         """Have a connection that works, so that the next call need not wait for one.
 
         What it takes to connect may be out of order just when other nodes fail.
         """
-        with contextlib.suppress(StoreError):  # the next call says so, too
+        try:
             await self.run(_try_out, answer_s=min(self._answer_s, _TRIED_S))
+        except StoreError:  # the next call says so, too
+            self._left_until = asyncio.get_running_loop().time() + _LEFT_S
 
     @contextlib.asynccontextmanager
     async def _taken(self, until: float) -> AsyncIterator[None]:

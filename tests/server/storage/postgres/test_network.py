@@ -237,6 +237,21 @@ async def test_node_without_shards_makes_no_more_connections_than_it_uses(
     assert proxy.made == 3
 
 
+async def test_server_without_room_is_not_asked_for_connections_again_and_again(
+    distant: PostgresStore, proxy: TcpProxy
+) -> None:
+    lease = await claimed(distant)
+    await distant.renew("ann", b"", [], TTL_MS)
+    proxy.refuses = True
+    await distant.renew("ann", b"", [lease], TTL_MS)
+    await asyncio.sleep(1.5)  # longer than connecting may take
+    before = proxy.made
+    for _ in range(5):
+        await distant.renew("ann", b"", [lease], TTL_MS)
+    await asyncio.sleep(0.2)
+    assert proxy.made == before
+
+
 async def test_connections_are_back_before_they_are_needed(
     distant: PostgresStore, proxy: TcpProxy
 ) -> None:
@@ -256,9 +271,13 @@ async def test_connection_that_was_lost_without_a_word_is_found_while_it_is_idle
 ) -> None:
     """As firewalls do that forget connections over which nothing went for a while."""
     monkeypatch.setattr(link, "_IDLE_S", 0.5)
+    monkeypatch.setattr(link, "_LEFT_S", 0.1)
     lease = await claimed(distant)
     await distant.renew("ann", b"", [lease], TTL_MS)
     await all_connected(proxy)
+    for shard in range(2 * LANES):  # They are in use, and not just about to be.
+        await distant.load(shard)
+        lease = await claimed(distant, shard)
     before = proxy.made
     proxy.strand()
     async with asyncio.timeout(30):
