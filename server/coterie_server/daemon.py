@@ -65,6 +65,10 @@ _OTHER_FILES: Final = 100
 #: ten if all are in use; one at everything as many as there are thousands of groups, so it is for
 #: garbage that nothing is known to make.
 _LOOKS: Final = (200_000, -1, 150)
+#: How many names of machines uvloop looks up at once, where it has four threads for that.  One that
+#: no name server knows of, as that of a node that has ended, may take half a minute, and a few of
+#: these must not keep the database from being found.
+_LOOKUPS: Final = 32
 #: Too few to serve any client.
 _LEAST_FILES: Final = 40
 
@@ -209,6 +213,7 @@ def ready_line(listening: Sequence[str], http: str, where: str, *, groups: int, 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     """Make uvloop's event loop where that is installed; asyncio's own works as well, but slower."""
+    os.environ.setdefault("UV_THREADPOOL_SIZE", str(_LOOKUPS))  # read with the first lookup
     try:
         import uvloop  # noqa: PLC0415  # not there on every platform
     except ImportError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import resource
 import socket
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from unittest.mock import AsyncMock
 
 import pytest
 
+from coterie_server import daemon
 from coterie_server.daemon import (
     Reloading,
     collect_garbage_rarely,
@@ -130,6 +132,18 @@ async def test_files_are_read_again_after_that_has_failed() -> None:
         await asyncio.sleep(0)
         await asyncio.sleep(0)
     assert read.await_count == 2
+
+
+@pytest.mark.parametrize(("before", "after"), [(None, "32"), ("7", "7")])
+def test_names_that_are_not_found_leave_threads_for_others(
+    before: str | None, after: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of uvloop's four threads, four such names take all, each for half a minute."""
+    monkeypatch.setenv("UV_THREADPOOL_SIZE", before or "")
+    if before is None:
+        monkeypatch.delenv("UV_THREADPOOL_SIZE")
+    assert daemon._loop_factory() is not None  # noqa: SLF001  # what `run` begins with
+    assert os.environ["UV_THREADPOOL_SIZE"] == after
 
 
 @pytest.fixture
