@@ -179,7 +179,12 @@ class ServerTls:
 
 
 def reason_in_words(error: BaseException) -> str:
-    """Why a client could not shake hands."""
+    """Why a client could not shake hands; the error holds on to nothing else from now on.
+
+    Its frames have the buffers of the connection, and the error again: only the garbage collector
+    would free them.
+    """
+    error.with_traceback(None)
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the client's certificate is not accepted: {error.verify_message}"
     if isinstance(error, ssl.SSLError):

@@ -19,7 +19,7 @@ import pytest
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
 from tests.live.daemon import Daemon, DaemonError, eventually
-from tests.live.wire import Wire, run
+from tests.live.wire import Wire, join_request, run
 
 pytestmark = pytest.mark.slow
 
@@ -164,15 +164,7 @@ def test_accepted_loss_holds_for_all_groups_and_later_starts(tmp_path: Path) -> 
 async def _form(port: int) -> None:
     """Have a group with a member."""
     wire = await Wire.open(port)
-    protocol = m.JoinGroupRequestProtocol(name="range", metadata=b"")
-    join = m.JoinGroupRequest(
-        group_id="fresh",
-        session_timeout_ms=10_000,
-        rebalance_timeout_ms=10_000,
-        member_id="",
-        protocol_type="consumer",
-        protocols=(protocol,),
-    )
+    join = join_request("fresh", session_ms=10_000, rebalance_ms=10_000)
     assert (await wire.ask(join, 3)).error_code == ErrorCode.NONE
     wire.close()
 

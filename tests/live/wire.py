@@ -107,13 +107,18 @@ def brokers(port: int) -> dict[int, int]:
 
 
 def join_request(
-    group: str, member: str = "", *, session_ms: int = 60_000, rebalance_ms: int = 60_000
+    group: str,
+    member: str = "",
+    *,
+    session_ms: int = 60_000,
+    rebalance_ms: int = 60_000,
+    metadata: bytes = b"",
 ) -> m.JoinGroupRequest:
     """An ordinary request to join.
 
     In version 3 or before, its sender is not asked to join again with the id that it is given.
     """
-    protocol = m.JoinGroupRequestProtocol(name="raw", metadata=b"")
+    protocol = m.JoinGroupRequestProtocol(name="raw", metadata=metadata)
     return m.JoinGroupRequest(
         group_id=group,
         session_timeout_ms=session_ms,

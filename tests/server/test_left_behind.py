@@ -51,8 +51,12 @@ MODULES: Final = (
     "ssl",
     "_ssl",
 )
-#: The last one is kept; and small ones, which are aiohttp's own.
-KEPT: Final = {"NetStats", "HTTPNotFound", "HTTPMethodNotAllowed", "SystemRoute"}
+#: The last one is kept; of those of rights, too, which a node reads again when it was held up for
+#: longer than its lease; and small ones, which are aiohttp's own.
+KEPT: Final = {
+    *("NetStats", "Rights", "Acls", "ScramCredential"),
+    *("HTTPNotFound", "HTTPMethodNotAllowed", "SystemRoute"),
+}
 LISTENERS: Final = {
     OPEN: SecurityProtocol.PLAINTEXT,
     FEW: SecurityProtocol.PLAINTEXT,

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from coterie_client.wire.sasl import ScramClient
-from coterie_protocol import decode_response, encode_request
+from coterie_protocol import FrameReader, decode_response, encode_request, response_class
 from coterie_protocol import messages as m
+from coterie_protocol.schema import declaration_of
+from tests.live.wire import join_request
 from tests.support.certificates import Authority
 
 __all__ = [
@@ -59,6 +61,12 @@ class Serving:
         connected = socket.create_connection((HOST, self.ports[listener]), timeout=PATIENCE_S)
         return Call(connected)
 
+    def begin_login(self, mechanism: str) -> Call:
+        """Connect to where clients log in, and agree on a mechanism."""
+        call = self.call(SASL)
+        call.ask(m.SaslHandshakeRequest(mechanism=mechanism), 1)
+        return call
+
     def call_securely(self, listener: str) -> Call:
         """Connect to a listener over TLS."""
         context = self.authority.client_context()
@@ -79,20 +87,11 @@ class Call:
     def ask(self, message: Any, version: int) -> Any:
         """Send a request, and read the answer."""
         self.say(encode_request(message, version, 7))
-        answered = type(message).__name__.replace("Request", "Response")
-        payload = self._read(int.from_bytes(self._read(4)))
-        return decode_response(getattr(m, answered), version, payload)[1]
-
-    def _read(self, size: int) -> bytes:
-        data = b""
-        while len(data) < size:
-            data += (piece := self.socket.recv(size - len(data)))
+        api, frames = declaration_of(type(message)).api, FrameReader()
+        assert api is not None
+        while not (payloads := frames.feed(piece := self.socket.recv(65_536))):
             assert piece
-        return data
-
-    def begin_login(self, mechanism: str) -> None:
-        """Agree on a mechanism."""
-        self.ask(m.SaslHandshakeRequest(mechanism=mechanism), 1)
+        return decode_response(response_class(api), version, payloads[0])[1]
 
     def say_token(self, token: bytes) -> None:
         """Send a message of a mechanism."""
@@ -199,15 +198,7 @@ def asks_for_what_there_is_not(at: Serving) -> None:
 @client
 def goes_while_others_are_awaited(at: Serving) -> None:
     """Its JoinGroup waits for the first member, which goes as well."""
-    protocol = m.JoinGroupRequestProtocol(name="range", metadata=bytes(50_000))
-    join = m.JoinGroupRequest(
-        group_id="parked",
-        session_timeout_ms=200,
-        rebalance_timeout_ms=200,
-        member_id="",
-        protocol_type="consumer",
-        protocols=(protocol,),
-    )
+    join = join_request("parked", session_ms=200, rebalance_ms=200, metadata=bytes(50_000))
     calls = [at.call(OPEN) for _ in range(2)]
     for each in calls:
         each.say(encode_request(join, 3, 1))
@@ -220,8 +211,7 @@ def goes_while_others_are_awaited(at: Serving) -> None:
 
 @client
 def logs_in(at: Serving) -> None:
-    call = at.call(SASL)
-    call.begin_login("PLAIN")
+    call = at.begin_login("PLAIN")
     call.ask_token(b"\0ann\0pencil")
     call.ask(m.MetadataRequest(topics=()), 1)
     call.leave()
@@ -234,15 +224,13 @@ def goes_before_login(at: Serving) -> None:
 
 @client
 def goes_within_login(at: Serving) -> None:
-    call = at.call(SASL)
-    call.begin_login("PLAIN")
+    call = at.begin_login("PLAIN")
     call.leave()
 
 
 @client
 def goes_within_a_message(at: Serving) -> None:
-    call = at.call(SASL)
-    call.begin_login("PLAIN")
+    call = at.begin_login("PLAIN")
     call.say((400_000).to_bytes(4), bytes(300_000))
     call.leave()
 
@@ -263,40 +251,35 @@ def asks_for_an_unknown_mechanism(at: Serving) -> None:
 
 @client
 def has_a_large_password(at: Serving) -> None:
-    call = at.call(SASL)
-    call.begin_login("PLAIN")
+    call = at.begin_login("PLAIN")
     call.say_token(b"\0ann\0" + b"x" * 490_000)
     call.await_end()
 
 
 @client
 def has_a_wrong_password(at: Serving) -> None:
-    call = at.call(SASL)
-    call.begin_login("PLAIN")
+    call = at.begin_login("PLAIN")
     call.say_token(b"\0ann\0pen")
     call.await_end()
 
 
 @client
 def does_not_wait_for_the_check(at: Serving) -> None:
-    call = at.call(SASL)
-    call.begin_login("PLAIN")
+    call = at.begin_login("PLAIN")
     call.say_token(b"\0ann\0pen")
     call.leave()
 
 
 @client
 def stops_within_scram(at: Serving) -> None:
-    call = at.call(SASL)
-    call.begin_login("SCRAM-SHA-256")
+    call = at.begin_login("SCRAM-SHA-256")
     call.ask_token(_scram("pencil").first())
     call.leave()
 
 
 @client
 def has_a_wrong_password_for_scram(at: Serving) -> None:
-    call, client = at.call(SASL), _scram("pen")
-    call.begin_login("SCRAM-SHA-256")
+    call, client = at.begin_login("SCRAM-SHA-256"), _scram("pen")
     call.say_token(client.final(call.ask_token(client.first())))
     call.await_end()
 
@@ -307,8 +290,7 @@ def _scram(password: str) -> ScramClient:
 
 @client
 def shows_a_bad_token(at: Serving) -> None:
-    call = at.call(SASL)
-    call.begin_login("OAUTHBEARER")
+    call = at.begin_login("OAUTHBEARER")
     call.ask_token(b"n,,\x01auth=Bearer " + b"e30." * 3_000 + b"e30\x01\x01")
     call.say_token(b"\x01")
     call.await_end()
@@ -472,12 +454,7 @@ def watches_a_group(at: Serving) -> None:
     )
     topic = m.OffsetCommitRequestTopic(name="t", partitions=(partition,))
     committing = at.call(OPEN)
-    committing.ask(
-        m.OffsetCommitRequest(
-            group_id="g", generation_id_or_member_epoch=-1, member_id="", topics=(topic,)
-        ),
-        5,
-    )
+    committing.ask(m.OffsetCommitRequest(group_id="g", topics=(topic,)), 5)
     committing.leave()
     call = at.call(HTTP)
     call.say(_request("GET /v1/groups/g/watch"))

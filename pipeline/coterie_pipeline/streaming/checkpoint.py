@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from typing import Final
 
 from coterie_pipeline.files import Files
@@ -26,7 +25,7 @@ _READ: Final = 2
 
 def newest_commit(files: Files) -> int:
     """The number of the last micro-batch that was finished; -1 if there is none."""
-    return max(_numbers(files, _COMMITS), default=-1)
+    return _newest(_numbers(files, _COMMITS))
 
 
 def unusable_part(files: Files) -> str | None:
@@ -34,14 +33,17 @@ def unusable_part(files: Files) -> str | None:
     name = f"{CHECKPOINT}/metadata"
     try:
         notes = files.read_json(name)
-        if notes is None and not any(_logs(files)):
+        logs = {folder: _numbers(files, folder) for folder in (_OFFSETS, _COMMITS)}
+        if notes is None and not any(logs.values()):
             return None  # nothing was read yet
         if not isinstance(notes, dict):
             return name
-        if newest_commit(files) > max(_numbers(files, _OFFSETS), default=-1):
+        if _newest(logs[_COMMITS]) > _newest(logs[_OFFSETS]):
             return _OFFSETS
-        for name in _logs(files):
-            _check(files.read_text(name))
+        for folder, numbers in logs.items():
+            for number in numbers[-_READ:]:
+                name = f"{folder}/{number}"
+                _check(files.read_text(name))
     except (OSError, ValueError):
         return name
     return None
@@ -57,11 +59,9 @@ def _check(log: str) -> None:
             json.loads(line)
 
 
-def _logs(files: Files) -> Iterator[str]:
-    for folder in (_OFFSETS, _COMMITS):
-        for number in sorted(_numbers(files, folder))[-_READ:]:
-            yield f"{folder}/{number}"
-
-
 def _numbers(files: Files, folder: str) -> list[int]:
-    return [int(name) for name in files.names(folder) if name.isdecimal()]
+    return sorted(int(name) for name in files.names(folder) if name.isdecimal())
+
+
+def _newest(numbers: list[int]) -> int:
+    return numbers[-1] if numbers else -1

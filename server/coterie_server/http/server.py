@@ -181,9 +181,7 @@ class _Handshakes:
                 ssl_shutdown_timeout=_SHUTDOWN_S,
             )
         except OSError as error:  # so are those of ssl, and timeouts
-            # Its frames have the buffers of the connection, and the error again.
-            why = reason_in_words(error.with_traceback(None))
-            _log.debug("no HTTPS with a client", peer=str(peer), why=why)
+            _log.debug("no HTTPS with a client", peer=str(peer), why=reason_in_words(error))
 
 
 @web.middleware

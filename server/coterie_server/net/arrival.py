@@ -142,9 +142,7 @@ class _Arrival(asyncio.Protocol):
         try:
             await loop.connect_accepted_socket(lambda: self, self._accepted, **options)
         except OSError as error:  # so are those of ssl, and timeouts
-            # Its frames have the buffers of the connection, and the error again.
-            why = reason_in_words(error.with_traceback(None))
-            self.refuse(RefuseReason.HANDSHAKE, why=why)
+            self.refuse(RefuseReason.HANDSHAKE, why=reason_in_words(error))
         else:
             if not self._is_settled:
                 self.refuse(RefuseReason.HANDSHAKE, why="the client has hung up")

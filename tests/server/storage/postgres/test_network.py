@@ -34,6 +34,23 @@ async def all_connected(proxy: TcpProxy) -> None:
             await asyncio.sleep(0.01)
 
 
+async def connected(store: Store, proxy: TcpProxy) -> Lease:
+    """Renew a lease, and wait until the node has all connections."""
+    lease = await claimed(store)
+    await store.renew("ann", b"", [lease], TTL_MS)
+    await all_connected(proxy)
+    return lease
+
+
+async def used(store: Store) -> Lease:
+    """Read and write shards by all connections; return the last one's lease."""
+    leases = []
+    for shard in range(2 * LANES):
+        assert await store.load(shard) == []
+        leases.append(await claimed(store, shard))
+    return leases[-1]
+
+
 async def test_lost_connection_is_made_again(distant: PostgresStore, proxy: TcpProxy) -> None:
     lease = await claimed(distant)
     await distant.append(lease, [(b"a", b"1")])
@@ -219,13 +236,9 @@ async def test_no_connection_is_needed_for_what_was_never_done(
     distant: PostgresStore, proxy: TcpProxy
 ) -> None:
     """When a node takes over from another, names of machines may not be found just then."""
-    lease = await claimed(distant)
-    await distant.renew("ann", b"", [lease], TTL_MS)
-    await all_connected(proxy)
+    await connected(distant, proxy)
     proxy.refuses = True
-    for shard in range(2 * LANES):
-        assert await distant.load(shard) == []
-        await claimed(distant, shard)
+    await used(distant)
 
 
 async def test_node_without_shards_makes_no_more_connections_than_it_uses(
@@ -261,9 +274,7 @@ async def test_connections_are_back_before_they_are_needed(
     await distant.renew("ann", b"", [lease], TTL_MS)
     await all_connected(proxy)
     proxy.refuses = True
-    for shard in range(2 * LANES):
-        assert await distant.load(shard) == []
-        await claimed(distant, shard)
+    await used(distant)
 
 
 async def test_connection_that_was_lost_without_a_word_is_found_while_it_is_idle(
@@ -272,12 +283,8 @@ async def test_connection_that_was_lost_without_a_word_is_found_while_it_is_idle
     """As firewalls do that forget connections over which nothing went for a while."""
     monkeypatch.setattr(link, "_IDLE_S", 0.5)
     monkeypatch.setattr(link, "_LEFT_S", 0.1)
-    lease = await claimed(distant)
-    await distant.renew("ann", b"", [lease], TTL_MS)
-    await all_connected(proxy)
-    for shard in range(2 * LANES):  # They are in use, and not just about to be.
-        await distant.load(shard)
-        lease = await claimed(distant, shard)
+    await connected(distant, proxy)
+    lease = await used(distant)  # or some were just about to be connected
     before = proxy.made
     proxy.strand()
     async with asyncio.timeout(30):
