@@ -146,29 +146,39 @@ class _Handshakes:
 
     def __init__(self, factory: Callable[[], asyncio.Protocol], tls: ServerTls) -> None:
         self._factory, self._tls = factory, tls
-        #: In the order in which they began, with the sockets that are not the event loop's yet.
-        self._running: dict[asyncio.Task[None], list[socket.socket]] = {}
+        #: Those that are not dropped, in the order in which they began.
+        self._running: dict[asyncio.Task[None], None] = {}
+        #: With those that are, which end in the event loop's next turns.
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def receive(self, accepted: socket.socket, peer: Peer) -> None:
         """Begin one; if there are too many, drop the oldest."""
         if len(self._running) >= _CONNECTIONS_MAX:
-            next(iter(self._running)).cancel()
+            self._drop(next(iter(self._running)))
         own = [accepted]
         task = asyncio.get_running_loop().create_task(self._shake_hands(own, peer))
-        self._running[task] = own
-        task.add_done_callback(self._end)
+        self._running[task] = None
+        self._tasks.add(task)
+        task.add_done_callback(lambda ended: self._end(ended, own))
+
+    def _drop(self, task: asyncio.Task[None]) -> None:
+        """Count one out at once: many may come before it has ended."""
+        del self._running[task]
+        task.cancel()
 
     async def close(self) -> None:
         """Drop all of them, and return when their sockets are closed."""
-        running = list(self._running)
-        for each in running:
-            each.cancel()
-        if running:
-            await asyncio.wait(running, timeout=_SHUTDOWN_S)
+        for each in list(self._running):
+            self._drop(each)
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=_SHUTDOWN_S)
             await asyncio.sleep(0)  # Event loops close sockets in their next turn.
 
-    def _end(self, task: asyncio.Task[None]) -> None:
-        for each in self._running.pop(task):
+    def _end(self, task: asyncio.Task[None], own: list[socket.socket]) -> None:
+        """Forget one; its socket is still its own if it was dropped before it began."""
+        self._running.pop(task, None)
+        self._tasks.discard(task)
+        for each in own:
             each.close()
 
     async def _shake_hands(self, own: list[socket.socket], peer: Peer) -> None:

@@ -75,6 +75,34 @@ async def test_server_answers_over_tls_with_the_certificate_of_the_moment(
     await server.close()
 
 
+async def test_of_many_that_shake_hands_at_once_only_the_newest_stay(
+    view: NodeView, world: WatchedWorld, tmp_path: Path
+) -> None:
+    """As many as come in one turn of the event loop, or a flood would take all file descriptors."""
+    tls = ServerTls(TlsOptions(keystore_location=str(Authority(tmp_path).issue().both)))
+    app = create_app(view, Backfill(world.history, None, 0), world.metrics)
+    server = HttpServer(app, tls=tls)
+    await server.start("127.0.0.1", 0)
+    came = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(90)]
+    loop = asyncio.get_running_loop()
+    for each in came:
+        each.settimeout(0)
+    async with asyncio.timeout(5):
+        assert [await _read(loop, each) for each in came[:26]] == 26 * [b""]
+    with pytest.raises(BlockingIOError):
+        came[26].recv(1)
+    for each in came:
+        each.close()
+    await server.close()
+
+
+async def _read(loop: asyncio.AbstractEventLoop, connected: socket.socket) -> bytes:
+    try:
+        return await loop.sock_recv(connected, 1)
+    except ConnectionResetError:
+        return b""
+
+
 async def test_server_answers_by_its_own_names() -> None:
     here = Address("127.0.0.1", 0)
     options = ServerOptions(
