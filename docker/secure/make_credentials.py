@@ -23,6 +23,8 @@ NAMES: Final = "DNS:coordinator,DNS:localhost,IP:127.0.0.1"
 #: Who logs in with a password, from outside; `eve` has no rights.
 ADMIN: Final = "admin"
 USERS: Final = (ADMIN, "ann", "eve")
+#: Without these, clients in Python 3.13 refuse a certificate.
+_IDENTIFIERS: Final = "subjectKeyIdentifier=hash\nauthorityKeyIdentifier=keyid\n"
 _LOGIN_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
@@ -54,7 +56,7 @@ def _authority(folder: Path) -> None:
     subject = "/CN=Coterie's example authority"
     _openssl(
         *("req", "-x509", "-new", "-key", str(key), "-days", DAYS, "-subj", subject),
-        *("-out", str(certificate)),
+        *("-addext", "keyUsage=critical,keyCertSign,cRLSign", "-out", str(certificate)),
     )
 
 
@@ -64,7 +66,7 @@ def _issue(authority: Path, folder: Path, extensions: str) -> None:
     _openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", str(key))
     subject = f"/CN={folder.name}"
     _openssl("req", "-new", "-key", str(key), "-subj", subject, "-out", str(request))
-    answer.write_text(extensions)
+    answer.write_text(f"{_IDENTIFIERS}{extensions}")
     signed = folder / ".certificate"
     _openssl(
         *("x509", "-req", "-in", str(request), "-days", DAYS, "-extfile", str(answer)),

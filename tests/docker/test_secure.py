@@ -183,6 +183,7 @@ class Running:
         coordinator = self._credentials / "coordinator"
         token = (coordinator / "read-token").read_text().strip()
         context = ssl.create_default_context(cafile=coordinator / "ca.pem")
+        context.verify_flags |= ssl.VERIFY_X509_STRICT  # as by default from Python 3.13 on
         request = urllib.request.Request(  # the scheme is this one
             f"https://{HOST}:{self.daemon.http_port}/v1/groups",
             headers={"Authorization": f"Bearer {token}"},

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import datetime as dt
+import ipaddress
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
 import trustme
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from coterie_client.errors import (
     ConfigurationError,
@@ -115,6 +122,56 @@ async def test_given_context_is_used_as_it_is(authority: trustme.CA) -> None:
         connection = await Connection.open(server.address, security=security)
         await connection.request(heartbeat(), timeout_s=60)
         await connection.close()
+
+
+@pytest.mark.asyncio
+async def test_authority_that_does_not_say_what_its_key_is_for_is_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As OpenSSL makes them, and `keytool`; Kafka's other clients trust these, with any Python."""
+    monkeypatch.setattr(ssl, "create_default_context", _strict_context)
+    keys = [ec.generate_private_key(ec.SECP256R1()) for _ in range(2)]
+    here = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    signer = _certificate(
+        "signer", keys[0], keys[0], x509.BasicConstraints(ca=True, path_length=None)
+    )
+    signed = _certificate("signed", keys[1], keys[0], here)
+    trusted, both = tmp_path / "trusted.pem", tmp_path / "both.pem"
+    trusted.write_bytes(signer)
+    secret = keys[1].private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    both.write_bytes(signed + secret)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(both)
+    async with FakeServer(tls=context) as server:
+        security = Security(tls=Tls(cafile=trusted))
+        connection = await Connection.open(server.address, security=security)
+        await connection.request(heartbeat(), timeout_s=60)
+        await connection.close()
+
+
+def _certificate(
+    called: str,
+    key: ec.EllipticCurvePrivateKey,
+    signer: ec.EllipticCurvePrivateKey,
+    extension: x509.ExtensionType,
+) -> bytes:
+    subject, issuer = (
+        x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+        for name in (called, "signer")
+    )
+    now, day = dt.datetime.now(dt.UTC), dt.timedelta(days=1)
+    made = x509.CertificateBuilder(issuer, subject, key.public_key())
+    made = made.not_valid_before(now - day).not_valid_after(now + day)
+    made = made.serial_number(x509.random_serial_number()).add_extension(extension, critical=True)
+    return made.sign(signer, hashes.SHA256()).public_bytes(Encoding.PEM)
+
+
+def _strict_context(**options: Any) -> ssl.SSLContext:
+    """What Python makes from 3.13 on."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.verify_flags |= ssl.VERIFY_X509_STRICT
+    context.load_verify_locations(**options)
+    return context
 
 
 @pytest.mark.asyncio
