@@ -419,6 +419,18 @@ def sends_a_bad_chunk(at: Serving) -> None:
 
 
 @client
+def sends_what_cannot_be_unpacked(at: Serving) -> None:
+    heads = ("Content-Encoding: deflate", "Content-Length: 500000", "Connection: close")
+    for line in ("POST /v1/groups/g/offsets/reset", "POST /none"):
+        _over_http(at, _request(line, *heads) + b"\xff" * 500_000)
+
+
+@client
+def expects_what_is_not_known(at: Serving) -> None:
+    _over_http(at, _request(f"GET /{'a' * 100_000}", "Expect: nonsense", "Connection: close"))
+
+
+@client
 def sends_bad_requests_behind_good_ones(at: Serving) -> None:
     _over_http(at, _request("GET /v1/groups") * 50 + b"junk junk\r\n\r\n")
 
@@ -445,6 +457,14 @@ def watches_all_groups(at: Serving) -> None:
     call.say(_request("GET /v1/watch"))
     assert call.socket.recv(1)
     call.leave()
+
+
+@client
+def resets_before_it_can_watch(at: Serving) -> None:
+    for _ in range(10):
+        call = at.call(HTTP)
+        call.say(_request("GET /v1/watch"))
+        call.reset()
 
 
 @client

@@ -8,7 +8,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
-from aiohttp import web
+from aiohttp import ClientConnectionResetError, web
 from aiohttp.typedefs import Middleware
 
 from coterie_server.group import Refusal
@@ -23,6 +23,7 @@ __all__ = [
     "errors_as_json",
     "json_body",
     "not_ready",
+    "refuse_encoded",
     "refuse_other_hosts",
 ]
 
@@ -101,6 +102,15 @@ def refuse_other_hosts(hosts: AllowedHosts) -> Middleware:
 
 
 @web.middleware
+async def refuse_encoded(request: web.Request, handler: _Page) -> web.StreamResponse:
+    """A middleware that refuses compressed bodies: few bytes could become very many."""
+    if request.headers.get("Content-Encoding", "identity") == "identity":
+        return await handler(request)
+    message = "The body must be sent as it is, without Content-Encoding."
+    return error(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message)
+
+
+@web.middleware
 async def errors_as_json(request: web.Request, handler: _Page) -> web.StreamResponse:
     """Answer with JSON whatever goes wrong."""
     try:
@@ -111,6 +121,8 @@ async def errors_as_json(request: web.Request, handler: _Page) -> web.StreamResp
         # The request keeps one that says that there is no such page.
         raised.with_traceback(None)
         return _raised(raised, request)
+    except ClientConnectionResetError:
+        return web.Response()  # for nobody: the client has hung up
     except Exception:  # noqa: BLE001  # whatever it is, the client gets an answer
         _log.exception("HTTP request failed", path=request.path)
         message = "The request failed because of a fault in the node; its log has the details."

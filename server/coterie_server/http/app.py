@@ -18,6 +18,7 @@ from coterie_server.http.answers import (
     as_json,
     errors_as_json,
     not_ready,
+    refuse_encoded,
     refuse_other_hosts,
 )
 from coterie_server.http.console import ConsolePages, add_console
@@ -65,6 +66,7 @@ def create_app(
     app = web.Application(
         middlewares=[
             errors_as_json,
+            refuse_encoded,
             refuse_other_hosts(hosts or AllowedHosts()),
             require_token(known),
         ]

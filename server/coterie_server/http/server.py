@@ -11,11 +11,13 @@ import logging
 import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Final, cast, final
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
+from coterie_server.http.answers import errors_as_json
 from coterie_server.log.logger import get_logger
 from coterie_server.net.acceptor import Acceptor
 from coterie_server.net.addresses import Peer
@@ -79,6 +81,7 @@ class HttpServer:
             logger=_aiohttp_log,
             # Stop working on an answer when its client has disconnected.
             handler_cancellation=True,
+            auto_decompress=False,  # also what is refused would be unpacked, to any size
             keepalive_timeout=_IDLE_S,
             shutdown_timeout=_SHUTDOWN_S,
             max_line_size=MAX_LINE_BYTES,
@@ -119,11 +122,15 @@ class HttpServer:
                 self._listening.append(Acceptor(each, handshakes.receive))
 
     async def _protocol_factory(self) -> Callable[[], asyncio.Protocol]:
-        if self._runner.server is None:
+        is_new = self._runner.server is None
+        if is_new:
             await self._runner.setup()
         make = self._runner.server
         if make is None:
             raise AssertionError("a runner without a server was set up")
+        if is_new:
+            # Some errors are raised before any middleware is called, as for an unknown `Expect`.
+            make.request_handler = partial(errors_as_json, handler=make.request_handler)
         return lambda: BoundedConnection(self._limit, make)
 
     @property

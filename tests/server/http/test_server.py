@@ -75,6 +75,41 @@ async def test_server_answers_over_tls_with_the_certificate_of_the_moment(
     await server.close()
 
 
+async def test_compressed_bodies_are_not_unpacked(
+    view: NodeView, world: WatchedWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even what is refused would be, to any size, and nobody else have a turn meanwhile."""
+
+    def unpack(*_: object, **__: object) -> None:
+        raise AssertionError("it is unpacked")
+
+    monkeypatch.setattr("aiohttp.http_parser.DeflateBuffer", unpack)
+    server = HttpServer(create_app(view, Backfill(world.history, None, 0), world.metrics))
+    await server.start("127.0.0.1", 0)
+    async with ClientSession(f"http://127.0.0.1:{server.port}") as session:
+        for path in ("/v1/groups/g/offsets/reset", "/none"):
+            headers = {"Content-Encoding": "deflate"}
+            async with session.post(path, data=b"x", headers=headers) as answer:
+                assert answer.status == 415
+                assert (await answer.json())["error"] == "unsupported_media_type"
+    await server.close()
+
+
+async def test_unknown_expectation_is_refused_as_all_is(
+    view: NodeView, world: WatchedWorld
+) -> None:
+    server = HttpServer(create_app(view, Backfill(world.history, None, 0), world.metrics))
+    await server.start("127.0.0.1", 0)
+    headers = {"Expect": "wonders"}
+    async with (
+        ClientSession(f"http://127.0.0.1:{server.port}") as session,
+        session.get("/v1/groups", headers=headers) as answer,
+    ):
+        assert answer.status == 417
+        assert (await answer.json())["error"] == "expectation_failed"
+    await server.close()
+
+
 async def test_of_many_that_shake_hands_at_once_only_the_newest_stay(
     view: NodeView, world: WatchedWorld, tmp_path: Path
 ) -> None:
