@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple, final
 
+from coterie_server.frames_of_errors import without_frames
 from coterie_server.log.logger import get_logger
 
 __all__ = ["ServerTls", "TlsError", "TlsOptions", "TlsWatch", "reason_in_words"]
@@ -184,7 +185,7 @@ def reason_in_words(error: BaseException) -> str:
     Its frames have the buffers of the connection, and the error again: only the garbage collector
     would free them.
     """
-    error.with_traceback(None)
+    without_frames(error)
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the client's certificate is not accepted: {error.verify_message}"
     if isinstance(error, ssl.SSLError):

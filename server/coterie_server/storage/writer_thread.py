@@ -13,6 +13,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from coterie_server.frames_of_errors import without_frames
 from coterie_server.storage.abc import FencedError, Lease, StoreError
 from coterie_server.storage.busy import give_up_soon, patiently
 from coterie_server.storage.damage import Damage, damaged
@@ -232,7 +233,7 @@ class WriterThread:
                 try:
                     results.append((job.future, job.work(transaction)))
                 except (FencedError, StoreError) as refusal:
-                    results.append((job.future, refusal))
+                    results.append((job.future, without_frames(refusal)))
             transaction.write()
             self._turns.leave()
             progress = transaction.commit()
@@ -280,7 +281,7 @@ class WriterThread:
             explained = StoreError(str(error))
         else:
             explained = StoreError(f"{self._path}: the store failed: {error!r}")
-        explained.__cause__ = error
+        explained.__cause__ = without_frames(error)
         return explained
 
     def _post(self, results: _Results) -> None:

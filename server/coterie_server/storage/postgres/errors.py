@@ -6,6 +6,7 @@ from typing import Final
 
 import asyncpg
 
+from coterie_server.frames_of_errors import without_frames
 from coterie_server.storage.abc import StoreError
 
 __all__ = [
@@ -99,7 +100,7 @@ def explain(shown: str, error: BaseException, *, is_rejection: bool = False) -> 
     """The error as callers of a store get it."""
     kind = RejectedError if is_rejection else StoreError
     explained = kind(f"{shown}: {_sentence(error)}")
-    explained.__cause__ = error
+    explained.__cause__ = without_frames(error)
     return explained
 
 

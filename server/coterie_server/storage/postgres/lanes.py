@@ -6,8 +6,10 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Protocol
 
+from coterie_server.frames_of_errors import without_frames
 from coterie_server.storage.abc import Fence, FencedError, Lease, Record, StoreError
 from coterie_server.storage.postgres.errors import RejectedError
 from coterie_server.storage.postgres.sql import Changes, literal_size
@@ -70,13 +72,19 @@ class Lanes:
                 del self._broken[lease.shard]
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._last[lease.shard] = future
+        future.add_done_callback(partial(self._forget, lease.shard))
         self._lanes[lease.shard % len(self._lanes)].put(_Append(lease, tuple(records), future))
         return future
+
+    def _forget(self, shard: int, future: asyncio.Future[None]) -> None:
+        """Let go of an append, with its error and who was told of that."""
+        if self._last.get(shard) is future:
+            del self._last[shard]
 
     async def settled(self, shard: int) -> None:
         """Wait until earlier appends to a shard were written or have failed."""
         last = self._last.get(shard)
-        if last is not None and not last.done():
+        if last is not None:
             await asyncio.wait([last])
 
     async def finish(self) -> None:
@@ -196,7 +204,7 @@ class _Lane:
         for append in failed.values():
             # Raising an error changes it, so each caller gets its own.
             own = StoreError(str(error))
-            own.__cause__ = error
+            own.__cause__ = without_frames(error)
             _raise(append.future, own)
 
     def _waiting(self) -> list[_Append]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Collection, Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from typing import Any, Final, TypeVar
 
 from coterie_server.log.logger import get_logger
 from coterie_server.storage.abc import (
@@ -22,11 +22,15 @@ from coterie_server.storage.postgres.sql import Statements
 
 __all__ = ["LeaseTable"]
 
+T = TypeVar("T")
+
 #: How often a name that another process has is looked at.
 _LOOK_S: Final = 0.1
 #: A renewal that hangs must leave time for another before the lease has expired.
 _RENEWALS_PER_LEASE: Final = 3
 _RENEWAL_S_MIN: Final = 0.5
+#: How long the answer may take to a question that only people ask: appends wait for it.
+_TOLD_S: Final = 0.5
 
 _log = get_logger(__name__)
 
@@ -45,6 +49,8 @@ class LeaseTable:
         #: Tells this process from others that use the same names, earlier ones included.
         self._life = secrets.token_bytes(16)
         self._has_names = False
+        #: How long an answer may take that keeps the node alive, or keeps what does waiting.
+        self._answer_s = ANSWER_S
 
     # -- nodes ---------------------------------------------------------------------------------
 
@@ -92,7 +98,8 @@ class LeaseTable:
             ]
 
         answer_s = max(ttl_ms / 1000 / _RENEWALS_PER_LEASE, _RENEWAL_S_MIN)
-        return await self._heartbeat.run(work, answer_s=min(answer_s, ANSWER_S))
+        self._answer_s = min(answer_s, ANSWER_S)
+        return await self._run_soon(work)
 
     async def withdraw(self, owner: str) -> None:
         """List a node no longer."""
@@ -107,7 +114,10 @@ class LeaseTable:
 
     async def survey(self) -> Survey:
         """Return all entries and leases."""
-        return await self._heartbeat.run(self._surveyed)
+        return await self._run_soon(self._surveyed)
+
+    async def _run_soon(self, work: Callable[[Session], Awaitable[T]]) -> T:
+        return await self._heartbeat.run(work, answer_s=self._answer_s)
 
     async def _surveyed(self, session: Session) -> Survey:
         nodes, leases = [], []
@@ -165,7 +175,9 @@ class LeaseTable:
     async def holder(self, shard: int) -> str:
         """How a shard is held, for people."""
         rows = await self._work.run(
-            lambda session: session.fetch(self._statements.lease_of(), shard)
+            lambda session: session.fetch(self._statements.lease_of(), shard),
+            answer_s=_TOLD_S,
+            connect_s=_TOLD_S,
         )
         return how_held(shard, _lease(rows[0]) if rows else None)
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, Final, TypeVar
 
 import asyncpg
 
+from coterie_server.frames_of_errors import without_frames
 from coterie_server.storage.abc import StoreError
 from coterie_server.storage.postgres.address import Address
 from coterie_server.storage.postgres.errors import (
@@ -34,6 +36,12 @@ _IDLE_S: Final = 30.0
 _TRIED_S: Final = 2.0
 #: How long to leave it at that if a connection can't be made now and no call wants one.
 _LEFT_S: Final = 10.0
+#: Has a transaction be durable.  The setting may be switched off at any moment, also between the
+#: statements of one transaction.
+_DURABLY: Final = (
+    "SELECT set_config('synchronous_commit', coalesce("
+    "nullif(current_setting('synchronous_commit'), 'off'), 'on'), true); "
+)
 #: What asyncpg says of a connection that ended before the server had said whether it speaks TLS.
 _GIVEN_UP: Final = "unexpected connection_lost() call"
 #: Pauses between attempts to connect; the last one is repeated.
@@ -106,6 +114,8 @@ class Link:
     def __init__(self, address: Address, answer_s: float = ANSWER_S) -> None:
         self._address = address
         self._answer_s = answer_s
+        #: The servers, the one that was last found good first.
+        self._hosts = list(address.hosts or ((None, None),))
         self._session: Session | None = None
         #: When it last gave an answer.
         self._good_at = 0.0
@@ -121,20 +131,23 @@ class Link:
         *,
         repeat: bool = True,
         answer_s: float | None = None,
+        connect_s: float | None = None,
     ) -> T:
         """Do some work on a connection; raises `StoreError`, and never takes much longer than told.
 
-        If there is no connection, one is awaited for a while.  Work that lost its connection is
-        tried again meanwhile if, with `repeat`, it may have its effect twice; and so is work that
-        is known to have had no effect because of something that passes.
+        If there is no connection, one is awaited for a while; no attempt takes longer than an
+        answer may.  Work that lost its connection is tried again meanwhile if, with `repeat`, it
+        may have its effect twice; and so is work that is known to have had no effect because of
+        something that passes.
         """
         loop = asyncio.get_running_loop()
         answer_s = self._answer_s if answer_s is None else answer_s
-        async with self._taken(loop.time() + self._address.connect_s + answer_s):
+        connect_s = min(self._address.connect_s, math.inf if connect_s is None else connect_s)
+        async with self._taken(loop.time() + connect_s + answer_s):
             self._cancellations = _cancellations()
-            until = loop.time() + self._address.connect_s
+            until = loop.time() + connect_s
             for pause_s in _pauses():
-                session = await self._connected(until)
+                session = await self._connected(until, answer_s)
                 try:
                     return await self._try(session, work, answer_s)
                 except FAILURES as error:
@@ -155,6 +168,11 @@ class Link:
             return False
         session = self._session
         return session is None or not session.is_open or now_s - self._good_at >= _IDLE_S
+
+    @property
+    def was_connected(self) -> bool:
+        """Whether there has been a connection."""
+        return self._good_at > 0.0
 
     async def make_sure(self) -> None:
         """Have a connection that works, so that the next call need not wait for one.
@@ -185,12 +203,22 @@ class Link:
         if _cancellations() > self._cancellations:
             raise asyncio.CancelledError
 
+    @contextlib.contextmanager
+    def _cancelled_by_none_but_callers(self) -> Iterator[None]:
+        """Have a call that nobody has cancelled fail, whatever was cancelled within it."""
+        try:
+            yield
+        except asyncio.CancelledError:
+            self._end_if_cancelled()
+            raise ConnectionAbortedError("the call was given up") from None
+
     async def _try(
         self, session: Session, work: Callable[[Session], Awaitable[T]], answer_s: float
     ) -> T:
         try:
-            async with asyncio.timeout(answer_s):
-                result = await work(session)
+            with self._cancelled_by_none_but_callers():
+                async with asyncio.timeout(answer_s):
+                    result = await work(session)
         except asyncpg.PostgresError as error:
             # A server that has become a standby stays one; the next may be the primary.
             if is_undone(error) and str(error.sqlstate).startswith(("25", "55")):
@@ -203,7 +231,7 @@ class Link:
         self._good_at = asyncio.get_running_loop().time()
         return result
 
-    async def _connected(self, until: float) -> Session:
+    async def _connected(self, until: float, attempt_s: float) -> Session:
         """Return an open session, after connecting if need be; raises `StoreError`."""
         if self._session is not None:
             if self._session.is_open:
@@ -213,11 +241,11 @@ class Link:
         error: Exception = TimeoutError()
         for pause_s in _pauses():
             try:
-                self._session = await self._connect(until)
+                self._session = await self._connect(min(until, loop.time() + attempt_s))
             except (*FAILURES, StandbyError) as caught:
                 self._end_if_cancelled()
                 # That the last attempt had little time left explains nothing.
-                error = error if isinstance(caught, TimeoutError) else caught
+                error = error if isinstance(caught, TimeoutError) else without_frames(caught)
             else:
                 return self._session
             if is_refusal(error) or loop.time() + pause_s > until:
@@ -227,18 +255,22 @@ class Link:
 
     async def _connect(self, until: float) -> Session:
         """Connect to the first server that can be written to."""
-        hosts = self._address.hosts or ((None, None),)
         loop = asyncio.get_running_loop()
         failure: Exception = TimeoutError()
-        for number, (host, port) in enumerate(hosts):
+        for number, host in enumerate(list(self._hosts)):
             # A server that is silent must not use up the time for those after it.
-            share_s = max(until - loop.time(), 0.0) / (len(hosts) - number)
+            share_s = max(until - loop.time(), 0.0) / (len(self._hosts) - number)
             try:
-                async with asyncio.timeout(share_s):
-                    return await self._connect_to(host, port)
+                with self._cancelled_by_none_but_callers():
+                    async with asyncio.timeout(share_s):
+                        session = await self._connect_to(*host)
             except (*FAILURES, StandbyError) as error:
                 self._end_if_cancelled()
                 failure = error
+            else:
+                self._hosts.remove(host)
+                self._hosts.insert(0, host)
+                return session
         raise failure
 
     async def _connect_to(self, host: str | None, port: int | None) -> Session:
@@ -279,17 +311,18 @@ async def _try_out(session: Session) -> None:
 
 async def _prepare(session: Session) -> None:
     """See that what is written to a session will be durable."""
-    # Distributed databases lack some of these settings.
+    # Distributed databases lack some of these settings, or say that they have them.
     settings = dict(
         await session.fetch(
             "SELECT name, setting FROM pg_catalog.pg_settings"
             " WHERE name IN ('transaction_read_only', 'synchronous_commit')"
+            " UNION ALL SELECT 'version', version()"
         )
     )
     if settings.get("transaction_read_only") == "on":
         raise StandbyError
-    if settings.get("synchronous_commit") == "off":
-        session.durably = "SET LOCAL synchronous_commit TO on; "
+    if "synchronous_commit" in settings and settings["version"].startswith("PostgreSQL"):
+        session.durably = _DURABLY
 
 
 def _cancellations() -> int:

@@ -175,7 +175,8 @@ class Statements:
         name = _text(owner)
         until = f"clock_timestamp() + {_ms(ttl_ms)}"
         entry = (
-            f"{self.note_timeline(ttl_ms)}"
+            # A call that was given up goes on waiting on the server, and there may be many.
+            f"{self._lock_timeout}{self.note_timeline(ttl_ms)}"
             f"INSERT INTO {self.nodes} AS node (owner, life, note, timeline, expires_at)"
             f" VALUES ({name}, {_bytes(life)}, {_bytes(note)}, {self.timeline}, {until})"
             " ON CONFLICT (owner) DO UPDATE SET note = excluded.note,"

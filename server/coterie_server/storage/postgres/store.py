@@ -58,9 +58,11 @@ class _Opened:
     def links(self) -> list[Link]:
         return [*self.writers, *self.readers, self.work, self.heartbeat]
 
-    async def make_sure(self) -> None:
-        """Have all connections, and such that work."""
-        doubtful = [link for link in self.links if link.is_doubtful]
+    async def make_sure(self, *, of_all: bool) -> None:
+        """Have all connections, or those that were made once, and such that work."""
+        doubtful = [
+            link for link in self.links if link.is_doubtful and (of_all or link.was_connected)
+        ]
         await asyncio.gather(*(link.make_sure() for link in doubtful))
 
 
@@ -159,18 +161,18 @@ class PostgresStore(Store):
         """Keep a node listed and its leases held for `ttl_ms` from now."""
         with self._use() as opened:
             renewed = await opened.leases.renew(owner, note, tuple(leases), ttl_ms)
-            if renewed:
-                self._make_sure(opened)
+            self._make_sure(opened, of_all=bool(renewed))
             return renewed
 
-    def _make_sure(self, opened: _Opened) -> None:
+    def _make_sure(self, opened: _Opened, *, of_all: bool) -> None:
         """See to connections that are not in use, which keeps nobody waiting.
 
-        Those of a node that has shards, which may be given more at any moment; there may be many
-        nodes without, each within a worker.
+        A node that has shards may be given more at any moment, and has all; of nodes without there
+        may be many, each within a worker.
         """
         if self._making_sure is None or self._making_sure.done():
-            self._making_sure = asyncio.get_running_loop().create_task(opened.make_sure())
+            making_sure = opened.make_sure(of_all=of_all)
+            self._making_sure = asyncio.get_running_loop().create_task(making_sure)
 
     async def withdraw(self, owner: str) -> None:
         """List a node no longer; its leases stay as they are."""

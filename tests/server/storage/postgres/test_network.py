@@ -11,8 +11,10 @@ import pytest
 
 from coterie_server.storage.abc import FencedError, Lease, Store, StoreError
 from coterie_server.storage.postgres import PostgresStore, link
+from coterie_server.storage.postgres.address import Address
 from coterie_server.storage.postgres.store import LANES, READERS
 from tests.server.storage.doubles import Database
+from tests.support.postgres_server import PostgresServer
 from tests.support.tcp_proxy import TcpProxy
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.slow]
@@ -296,3 +298,99 @@ async def test_connection_that_was_lost_without_a_word_is_found_while_it_is_idle
     assert await distant.load(1) == []
     await claimed(distant, 1)
     assert time.monotonic() - began < 30
+
+
+async def test_node_without_shards_finds_out_about_the_connections_that_it_has(
+    distant: PostgresStore, proxy: TcpProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or it would be late when it takes over."""
+    monkeypatch.setattr(link, "_IDLE_S", 0.0)
+    await claimed(distant)
+    proxy.strand()
+    made = proxy.made
+    async with asyncio.timeout(30):
+        while proxy.made < made + 3:  # for renewals, claims, and the shard's appends
+            with contextlib.suppress(StoreError):
+                await distant.renew("ann", b"", [], 900)
+            await asyncio.sleep(0.01)
+
+
+async def test_looks_at_the_store_take_no_longer_than_renewals(
+    postgres: PostgresServer, proxy: TcpProxy, schema: str
+) -> None:
+    """They share a connection, and keep the next renewal waiting."""
+    async with PostgresStore(postgres.url(proxy.port, schema=schema)) as store:
+        await store.reserve("ann", 1500)
+        await store.renew("ann", b"", [], 1500)
+        proxy.strand()
+        async with asyncio.timeout(5):
+            assert [node.owner for node in (await store.survey()).nodes] == ["ann"]
+
+
+async def test_renewal_waits_for_no_connection_that_hangs(
+    postgres: PostgresServer, proxy: TcpProxy, schema: str
+) -> None:
+    async with PostgresStore(
+        postgres.url(proxy.port, schema=schema, connect_timeout="20")
+    ) as store:
+        await store.reserve("ann", 1500)
+        proxy.cut()
+        proxy.hold_requests()
+        await asyncio.sleep(0.01)
+        made = proxy.made
+        renewal = asyncio.create_task(store.renew("ann", b"", [], 1500))
+        async with asyncio.timeout(5):
+            while proxy.made == made:  # noqa: ASYNC110  # the network's time
+                await asyncio.sleep(0.01)
+            proxy.strand()
+            await renewal
+
+
+async def test_server_that_is_silent_is_tried_once(
+    postgres: PostgresServer, proxy: TcpProxy, schema: str
+) -> None:
+    """The next connection goes to the one that was good."""
+    async with TcpProxy(postgres.port) as silent:
+        silent.hold_requests()
+        url = postgres.url(proxy.port, schema=schema, connect_timeout="2")
+        url = url.replace(f":{proxy.port}", f":{silent.port},127.0.0.1:{proxy.port}")
+        alone = link.Link(Address.parse(url))
+        for times in (1, 2):
+            await alone.run(lambda session: session.execute("SELECT 1"))
+            assert (silent.made, proxy.made) == (1, times)
+            alone.abort()
+
+
+async def test_append_that_is_fenced_keeps_no_other_shard_waiting_for_long(
+    postgres: PostgresServer, schema: str, database: Database
+) -> None:
+    """Who has the shard now is asked by another statement, which may have to wait."""
+    async with PostgresStore(postgres.url(schema=schema)) as store:
+        old, other = await claimed(store), await claimed(store, LANES)
+        await claimed(store)
+        async with database.holding("LOCK TABLE leases"), asyncio.timeout(5):
+            late = asyncio.create_task(store.append(old, [(b"a", b"1")]))
+            await asyncio.sleep(0)
+            await store.append(other, [(b"b", b"2")])
+            with pytest.raises(FencedError, match="not known"):
+                await late
+
+
+async def _never(_: link.Session) -> None:
+    await asyncio.Event().wait()
+
+
+async def test_call_that_nobody_has_cancelled_fails(postgres: PostgresServer) -> None:
+    async def give_up(_: link.Session) -> None:
+        raise asyncio.CancelledError
+
+    alone = link.Link(Address.parse(postgres.url()))
+    with pytest.raises(StoreError, match="given up"):
+        await alone.run(give_up)
+    calls = [asyncio.create_task(alone.run(_never)) for _ in range(2)]
+    await asyncio.sleep(0.01)
+    for call in calls:
+        call.cancel()
+    await asyncio.wait(calls)
+    assert all(call.cancelled() for call in calls)
+    alone.abort()
