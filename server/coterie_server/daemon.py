@@ -284,7 +284,7 @@ def collect_garbage_rarely() -> None:
     Members and offsets are many, live long and are in no cycles, and clients leave none behind.  To
     look at each object was a sixth of the work while thousands joined at once, as they are all over
     the memory; by now most are gone again before a look.  With 100,000 groups, one look at
-    everything kept all clients waiting for 0.8 s.
+    everything kept all clients waiting for 0.8 s, and with members it takes longer.
     """
     gc.set_threshold(*_LOOKS)
 

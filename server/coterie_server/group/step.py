@@ -28,6 +28,8 @@ __all__ = ["SHOWN_MAX", "Step", "check_generation", "check_member"]
 
 #: A group's name can be as long as any text; this much of it is shown to people.
 SHOWN_MAX: Final = 1_000
+#: How long the name of a deleted group may be to be remembered: Kafka takes 32 kilobytes.
+_REMEMBERED_CHARACTERS: Final = 500
 
 
 class Step(step.Step[Record]):
@@ -113,13 +115,16 @@ class Step(step.Step[Record]):
         del table.groups[group.id]
         table.owned[group.row.owner] -= 1
         self._touched.pop(group.id, None)
-        if group.generation > table.floor.generation:
+        if group.generation <= table.floor.generation:
+            self.record(Gone(GroupRow, group.id))
+        elif len(group.id) > _REMEMBERED_CHARACTERS:
+            self.record(Gone(GroupRow, group.id))
+            self._raise_floor(group.row)
+        else:
             tombstone = replace(group.row, protocol_type=None, protocol_name=None, cause="")
             table.tombstones[group.id] = tombstone
             self.record(tombstone)
             self._forget_tombstones()
-        else:
-            self.record(Gone(GroupRow, group.id))
 
     def _forget_tombstones(self) -> None:
         """Let one floor stand for the oldest tombstones, so that they do not pile up."""
@@ -127,10 +132,15 @@ class Step(step.Step[Record]):
         while len(table.tombstones) > self.config.max_tombstones:
             oldest = table.tombstones.pop(next(iter(table.tombstones)))
             self.record(Gone(GroupRow, oldest.group_id))
-            skipped = GENERATIONS_SKIPPED if has_changed(oldest.timeline, table.timeline) else 0
-            if oldest.generation + skipped > table.floor.generation:
-                table.floor = replace(table.floor, generation=oldest.generation + skipped)
-                self.record(table.floor)
+            self._raise_floor(oldest)
+
+    def _raise_floor(self, forgotten: GroupRow) -> None:
+        """Have no group's generations begin below those of one that was forgotten."""
+        table = self.table
+        skipped = GENERATIONS_SKIPPED if has_changed(forgotten.timeline, table.timeline) else 0
+        if forgotten.generation + skipped > table.floor.generation:
+            table.floor = replace(table.floor, generation=forgotten.generation + skipped)
+            self.record(table.floor)
 
     # -- what is to be stored ------------------------------------------------------------------
 

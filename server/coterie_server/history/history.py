@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from hashlib import sha256
 from typing import Any, ClassVar, Final
 
 from coterie_protocol.journal import (
@@ -25,6 +26,7 @@ from coterie_server.history.group_history import GroupHistory
 from coterie_server.history.late import came_late, latest
 from coterie_server.history.record import (
     DETAIL_CHARACTERS,
+    NAME_CHARACTERS,
     Beginning,
     CountedNames,
     HistoryLimit,
@@ -98,7 +100,7 @@ class History:
         known = self._groups.get(group)
         if known is not None and known.dropped_ms is not None:
             return Beginning(known.dropped_ms, HistoryLimit.KEPT)
-        was_deleted = group in self._deleted_groups  # and created again
+        was_deleted = _remembered(group) in self._deleted_groups  # and created again
         if was_deleted or (known and known.beginning and known.is_whole):
             return Beginning(None, HistoryLimit.COMPLETE)
         return known.beginning if known else None
@@ -115,6 +117,8 @@ class History:
     def forget(self, group: str) -> None:
         """Forget a group, as when another node takes it over."""
         self._groups.pop(group, None)
+        if len(group) > NAME_CHARACTERS:
+            self._order = deque(each for each in self._order if each[0] != group)
 
     # -- events --------------------------------------------------------------------------------
 
@@ -226,8 +230,8 @@ class History:
             running,
             generation=event.generation,
             joined_ms=ts_ms,
-            protocol=event.protocol,
-            leader=event.leader,
+            protocol=event.protocol[:NAME_CHARACTERS],
+            leader=event.leader[:NAME_CHARACTERS],
             members=len(event.members),
             came=came,
             went=went,
@@ -263,7 +267,7 @@ class History:
 
     def _deleted(self, _group: GroupHistory, _ts_ms: int, event: GroupDeleted) -> None:
         self.forget(event.group)
-        self._deleted_groups[event.group] = None
+        self._deleted_groups[_remembered(event.group)] = None
         if len(self._deleted_groups) > _DELETED_MAX:
             del self._deleted_groups[next(iter(self._deleted_groups))]
 
@@ -322,7 +326,7 @@ class History:
         if self.beginning(name) is not None:
             return
         group = self._group(name)
-        is_complete = name in former._deleted_groups
+        is_complete = _remembered(name) in former._deleted_groups
         group.beginning = Beginning(None, HistoryLimit.COMPLETE) if is_complete else beginning
         for ts_ms, event in group.carried_over or ():
             former.observe(ts_ms, event)
@@ -378,4 +382,13 @@ def _missed_start(event: PhaseJoined | RebalanceCompleted, started_ms: int) -> R
         generation=event.generation,
         follows=None,
         started_ms=started_ms,
+    )
+
+
+def _remembered(group: str) -> str:
+    """What stands for the name of a deleted group, of which many are remembered."""
+    return (
+        group
+        if len(group) <= NAME_CHARACTERS
+        else sha256(group.encode(errors="surrogatepass")).hexdigest()
     )

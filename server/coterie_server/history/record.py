@@ -10,6 +10,7 @@ __all__ = [
     "DETAIL_CHARACTERS",
     "LATE_MAX",
     "NAMES_MAX",
+    "NAME_CHARACTERS",
     "Beginning",
     "CountedNames",
     "HistoryLimit",
@@ -24,6 +25,8 @@ __all__ = [
 NAMES_MAX: Final = 10
 #: How many late members it keeps.
 LATE_MAX: Final = 5
+#: How much is kept of each name: of one that a client makes up, Kafka takes 32 kilobytes.
+NAME_CHARACTERS: Final = 500
 #: A detail can name every member of a group.
 DETAIL_CHARACTERS: Final = 500
 
@@ -81,10 +84,11 @@ class CountedNames:
     @classmethod
     def of(cls, names: tuple[str, ...]) -> CountedNames:
         """Count all names and keep the first ones."""
-        return cls(len(names), names[:NAMES_MAX])
+        return cls(len(names), tuple(name[:NAME_CHARACTERS] for name in names[:NAMES_MAX]))
 
     def __add__(self, name: str) -> CountedNames:
-        names = (*self.names, name) if self.count < NAMES_MAX else self.names
+        is_kept = self.count < NAMES_MAX
+        names = (*self.names, name[:NAME_CHARACTERS]) if is_kept else self.names
         return CountedNames(self.count + 1, names)
 
     def __str__(self) -> str:
@@ -108,6 +112,11 @@ class LateMember:
     #: come; `unclaimed` for a member id that no client came back with; or the way the member left
     #: the group, as in the journal's `member_gone`.
     how: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "member", self.member[:NAME_CHARACTERS])
+        if self.instance is not None:
+            object.__setattr__(self, "instance", self.instance[:NAME_CHARACTERS])
 
     def __str__(self) -> str:
         named = f"{self.member} ({self.instance})" if self.instance else self.member

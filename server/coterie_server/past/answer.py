@@ -19,7 +19,7 @@ from coterie_server.history import (
     RebalanceRecord,
     rebalance_json,
 )
-from coterie_server.history.record import DETAIL_CHARACTERS, LATE_MAX
+from coterie_server.history.record import DETAIL_CHARACTERS, LATE_MAX, NAME_CHARACTERS
 from coterie_server.past.marks import Marks
 from coterie_server.past.ownership import Latest, Period, Span, periods, spans
 
@@ -262,7 +262,8 @@ def _rebalance(row: Row, waiting: CountedNames | None) -> Row:
     late = row["late"][:LATE_MAX]
     values: Row = {
         **{name: row[name] for name in _SAME},
-        **{name: row[name] or "" for name in ("cause", "from_state", "protocol", "leader")},
+        **{name: row[name] or "" for name in ("cause", "from_state")},
+        **{name: (row[name] or "")[:NAME_CHARACTERS] for name in ("protocol", "leader")},
         **{name: row[name] or 0 for name in ("members", "moved", "revoked")},
         **{name: CountedNames.of(tuple(row[name] or ())) for name in _COUNTED},
     }

@@ -147,6 +147,20 @@ def test_forgotten_groups_begin_above_all_forgotten_generations() -> None:
     assert generation_of(world, "b") == 4
 
 
+def test_long_names_are_forgotten_at_once() -> None:
+    """There may be very many of 32 kilobytes, and each would be kept."""
+    world = World(max_tombstones=2)
+    long = "a" * 32_000
+    used(world, long, 5)
+    assert (list(world.table.tombstones), [row for row in world.rows if long in repr(row)]) == (
+        [],
+        [],
+    )
+    world.crash()
+    assert generation_of(world, long) == 6
+    assert generation_of(world, "new") == 6
+
+
 def test_the_lowest_generation_and_the_order_of_forgetting_survive_a_crash() -> None:
     world = World(max_tombstones=2)
     for group in "zyx":

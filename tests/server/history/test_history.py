@@ -12,8 +12,10 @@ from coterie_protocol.journal import (
     OffsetsCommitted,
 )
 from coterie_server.history import (
+    Beginning,
     CountedNames,
     History,
+    HistoryLimit,
     LateMember,
     RebalanceOutcome,
     RebalanceRecord,
@@ -335,6 +337,28 @@ def test_lists_of_names_are_bounded(world: WatchedWorld) -> None:
     for some in (running.came, running.awaited, running.dropped):
         assert some == CountedNames(1_000, names[:NAMES_MAX])
     assert len(running.detail) == 500
+
+
+def test_names_are_bounded() -> None:
+    """Clients make them up, of 32 kilobytes if they like."""
+    long = "m" * 32_000
+    history = History(10)
+    for event in (
+        joined(long),
+        started(awaited=(long,), detail=long),
+        phase_joined(phase(long, 1), dropped=(long,), leader=long, protocol=long),
+        gone(long),
+        completed(),
+        started(group=long),
+        completed(group=long),
+    ):
+        history.observe(1, event)
+    (record,) = history.last("g")
+    assert len(repr(record)) < 6_000
+    history.observe(1, GroupDeleted(group=long, generation=1, how="expired"))
+    assert history.beginning(long) == Beginning(None, HistoryLimit.COMPLETE)
+    kept = (history._order, history._deleted_groups)  # noqa: SLF001  # that is what it is about
+    assert len(repr(kept)) < 1_000
 
 
 def test_names_read_as_a_sentence() -> None:
