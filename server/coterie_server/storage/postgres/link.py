@@ -117,6 +117,8 @@ class Link:
         #: The servers, the one that was last found good first.
         self._hosts = list(address.hosts or ((None, None),))
         self._session: Session | None = None
+        #: How many connections it has made.
+        self.connections = 0
         #: When it last gave an answer.
         self._good_at = 0.0
         #: When it may be seen to again, after that was in vain.
@@ -169,10 +171,20 @@ class Link:
         session = self._session
         return session is None or not session.is_open or now_s - self._good_at >= _IDLE_S
 
-    @property
-    def was_connected(self) -> bool:
-        """Whether there has been a connection."""
-        return self._good_at > 0.0
+    def suspect(self) -> None:
+        """Trust the connection no longer, as one beside it is lost, until there is an answer.
+
+        A call that is under way must get one soon.
+        """
+        if not self._lock.locked():
+            self._good_at = -math.inf
+        elif self._session is not None:
+            loop = asyncio.get_running_loop()
+            loop.call_later(_TRIED_S, self._give_up, self._session, self._good_at)
+
+    def _give_up(self, session: Session, good_at: float) -> None:
+        if self._session is session and self._good_at == good_at:
+            session.abort()
 
     async def make_sure(self) -> None:
         """Have a connection that works, so that the next call need not wait for one.
@@ -242,6 +254,7 @@ class Link:
         for pause_s in _pauses():
             try:
                 self._session = await self._connect(min(until, loop.time() + attempt_s))
+                self.connections += 1
             except (*FAILURES, StandbyError) as caught:
                 self._end_if_cancelled()
                 # That the last attempt had little time left explains nothing.

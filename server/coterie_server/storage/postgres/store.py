@@ -53,6 +53,8 @@ class _Opened:
     work: Link
     leases: LeaseTable
     lanes: Lanes
+    #: How many connections were made for renewals when one was made last.
+    connections: int = 0
 
     @property
     def links(self) -> list[Link]:
@@ -61,9 +63,16 @@ class _Opened:
     async def make_sure(self, *, of_all: bool) -> None:
         """Have all connections, or those that were made once, and such that work."""
         doubtful = [
-            link for link in self.links if link.is_doubtful and (of_all or link.was_connected)
+            link for link in self.links if link.is_doubtful and (of_all or link.connections)
         ]
         await asyncio.gather(*(link.make_sure() for link in doubtful))
+
+    def compare(self) -> None:
+        """Suspect all other connections if the one for renewals was lost: they go the same way."""
+        before, self.connections = self.connections, self.heartbeat.connections
+        if 0 < before < self.connections:
+            for link in (*self.writers, *self.readers, self.work):
+                link.suspect()
 
 
 class PostgresStore(Store):
@@ -161,6 +170,7 @@ class PostgresStore(Store):
         """Keep a node listed and its leases held for `ttl_ms` from now."""
         with self._use() as opened:
             renewed = await opened.leases.renew(owner, note, tuple(leases), ttl_ms)
+            opened.compare()
             self._make_sure(opened, of_all=bool(renewed))
             return renewed
 

@@ -315,6 +315,27 @@ async def test_node_without_shards_finds_out_about_the_connections_that_it_has(
             await asyncio.sleep(0.01)
 
 
+async def test_connections_that_are_lost_together_are_found_out_together(
+    postgres: PostgresServer, proxy: TcpProxy, schema: str
+) -> None:
+    """Renewals learn of it first; an append would wait for ten seconds, and then a claim."""
+    async with PostgresStore(postgres.url(proxy.port, schema=schema)) as store:
+        await connected(store, proxy)
+        lease = await used(store)
+        await store.renew("ann", b"", [lease], 1500)
+        proxy.strand()
+        began = time.monotonic()
+        lost = asyncio.create_task(store.append(lease, [(b"a", b"1")]))
+        while not lost.done():
+            await store.renew("ann", b"", [lease], 1500)
+            await asyncio.sleep(0.05)
+        with pytest.raises(StoreError, match="lost"):
+            await lost
+        await store.append(await claimed(store, lease.shard), [(b"b", b"2")])
+        assert await store.load(lease.shard) == [(b"b", b"2")]
+        assert time.monotonic() - began < 9
+
+
 async def test_looks_at_the_store_take_no_longer_than_renewals(
     postgres: PostgresServer, proxy: TcpProxy, schema: str
 ) -> None:
