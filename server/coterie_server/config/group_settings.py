@@ -51,8 +51,8 @@ class GroupSettings:
     max_groups: int = declare_number(
         100_000,
         "How many groups there may be, with or without members; a join or commit that would create "
-        "another one is refused. About as many deleted groups are remembered by name, so that "
-        "their generations go on.",
+        "another one is refused. About as many deleted groups are remembered by name, if that has "
+        "500 characters or less, so that their generations go on.",
         unit="groups",
     )
     group_static_expansion_timeout_ms: int = declare_number(
