@@ -40,6 +40,7 @@ from tests.support.leaving_clients import (
     Client,
     Serving,
 )
+from tests.support.uncollected import uncollected
 
 #: How often each client comes: what only the last one leaves could be kept for the next.
 TIMES: Final = 3
@@ -152,18 +153,14 @@ async def _served(folder: Path, authority: Authority, ports: dict[str, int]) -> 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_client_leaves_nothing(client: Client, serving: Serving) -> None:
     client(serving)  # What is made once stays.
-    gc.collect()
-    gc.freeze()  # until the end of the run: looking at what other tests keep would take long
-    gc.disable()
-    try:
+    with uncollected():
+        gc.freeze()  # until the end of the run: looking at what other tests keep would take long
         for _ in range(TIMES):
             client(serving)
         ends_at = time.monotonic() + PATIENCE_S
         while (left := _left_behind()) and time.monotonic() < ends_at:
             time.sleep(0.01)
         assert not left
-    finally:
-        gc.enable()
 
 
 def _left_behind() -> Counter[str]:

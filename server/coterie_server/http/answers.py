@@ -11,6 +11,7 @@ from typing import Any, Final
 from aiohttp import ClientConnectionResetError, web
 from aiohttp.typedefs import Middleware
 
+from coterie_server.frames_of_errors import without_frames
 from coterie_server.group import Refusal
 from coterie_server.http.access import AllowedHosts
 from coterie_server.log.logger import get_logger
@@ -119,8 +120,7 @@ async def errors_as_json(request: web.Request, handler: _Page) -> web.StreamResp
         return _refused(refusal)
     except web.HTTPException as raised:
         # The request keeps one that says that there is no such page.
-        raised.with_traceback(None)
-        return _raised(raised, request)
+        return _raised(without_frames(raised), request)
     except ClientConnectionResetError:
         return web.Response()  # for nobody: the client has hung up
     except Exception:  # noqa: BLE001  # whatever it is, the client gets an answer

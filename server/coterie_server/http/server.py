@@ -17,6 +17,7 @@ from typing import Final, cast, final
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
+from coterie_server.frames_of_errors import without_frames
 from coterie_server.http.answers import errors_as_json
 from coterie_server.log.logger import get_logger
 from coterie_server.net.acceptor import Acceptor
@@ -53,7 +54,7 @@ def _is_our_fault(record: logging.LogRecord) -> bool:
     error = record.exc_info[1] if record.exc_info else None
     if not isinstance(error, HttpProcessingError):
         return True
-    error.with_traceback(None)  # as `_forget_frames` does, for bytes that were read late
+    without_frames(error)  # as `_forget_frames` does, for bytes that were read late
     return False
 
 
@@ -122,16 +123,17 @@ class HttpServer:
                 self._listening.append(Acceptor(each, handshakes.receive))
 
     async def _protocol_factory(self) -> Callable[[], asyncio.Protocol]:
-        is_new = self._runner.server is None
-        if is_new:
-            await self._runner.setup()
-        make = self._runner.server
-        if make is None:
-            raise AssertionError("a runner without a server was set up")
-        if is_new:
-            # Some errors are raised before any middleware is called, as for an unknown `Expect`.
-            make.request_handler = partial(errors_as_json, handler=make.request_handler)
+        make = self._runner.server or await self._set_up()
         return lambda: BoundedConnection(self._limit, make)
+
+    async def _set_up(self) -> web.Server:
+        await self._runner.setup()
+        server = self._runner.server
+        if server is None:
+            raise AssertionError("a runner without a server was set up")
+        # Some errors are raised before any middleware is called, as for an unknown `Expect`.
+        server.request_handler = partial(errors_as_json, handler=server.request_handler)
+        return server
 
     @property
     def port(self) -> int:
@@ -349,4 +351,4 @@ def _forget_frames(served: asyncio.Protocol) -> None:
     """
     for message, _ in getattr(served, "_messages", ()):
         if isinstance(error := getattr(message, "exc", None), BaseException):
-            error.with_traceback(None)
+            without_frames(error)

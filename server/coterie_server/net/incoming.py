@@ -7,6 +7,7 @@ from typing import Final, final
 
 from coterie_protocol import ApiKey, FrameReader, ProtocolError, Request, decode_request
 from coterie_protocol.committed import CommitDecoder
+from coterie_server.frames_of_errors import without_frames
 from coterie_server.net.limits import Limits
 from coterie_server.net.time_limits import TimeLimits
 
@@ -60,7 +61,7 @@ class Incoming:
                 # may ever come.
                 self._frames.feed(b"")
         except ProtocolError as error:
-            self.fault = error.with_traceback(None)  # whose frames hold all that came
+            self.fault = without_frames(error)  # whose frames hold all that came
         self._note_unfinished(now, is_new=bool(payloads))
         return payloads
 

@@ -31,6 +31,7 @@ from coterie_client.wire.addresses import NodeAddress
 from coterie_protocol.messages import MetadataRequest
 from coterie_server.server import Address, ListenerOptions, Server, ServerOptions
 from tests.client.wire.doubles import PATIENCE_S, FakeServer, heartbeat
+from tests.support.certificates import name
 
 
 @pytest.fixture(scope="module")
@@ -155,10 +156,7 @@ def _certificate(
     signer: ec.EllipticCurvePrivateKey,
     extension: x509.ExtensionType,
 ) -> bytes:
-    subject, issuer = (
-        x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
-        for name in (called, "signer")
-    )
+    subject, issuer = (name((x509.NameOID.COMMON_NAME, each)) for each in (called, "signer"))
     now, day = dt.datetime.now(dt.UTC), dt.timedelta(days=1)
     made = x509.CertificateBuilder(issuer, subject, key.public_key())
     made = made.not_valid_before(now - day).not_valid_after(now + day)

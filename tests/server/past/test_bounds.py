@@ -16,6 +16,7 @@ from coterie_server.past.ownership import Latest, periods
 from coterie_server.past.ranges import in_ranges
 from tests.server.past.told import NOW, answered, owners_at
 from tests.support.journal_events import completed, joined, phase, phase_joined, started
+from tests.support.uncollected import uncollected
 
 OWNED = {"m": {"t": (0, 1, 2, 4)}}
 
@@ -75,13 +76,9 @@ def test_memory_for_an_answer_is_free_as_soon_as_it_is_given() -> None:
     """A daemon looks for garbage in cycles so seldom that hundreds of answers would pile up."""
     lines = rebalances(200)
     answered(lines, "g")
-    gc.collect()
-    gc.disable()
-    try:
+    with uncollected():
         answered(lines, "g")
         assert gc.collect() < 200
-    finally:
-        gc.enable()
 
 
 def test_so_many_rows_are_held_and_no_more() -> None:

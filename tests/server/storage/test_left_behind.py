@@ -6,9 +6,8 @@ The daemon lets it look seldom, and a disk may be full, or a database away, for 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable
 
 import pytest
 
@@ -16,6 +15,7 @@ from coterie_server.storage import FencedError, Store, StoreError
 from coterie_server.storage.postgres.address import Address
 from coterie_server.storage.postgres.link import Link
 from tests.server.storage.doubles import Failing
+from tests.support.uncollected import uncollected
 
 pytestmark = pytest.mark.asyncio
 
@@ -24,16 +24,6 @@ TTL_MS = 60_000
 
 class Value(bytes):
     """A value that can be found among all objects."""
-
-
-@contextlib.contextmanager
-def uncollected() -> Iterator[None]:
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 async def refused(call: Awaitable[object]) -> None:

@@ -201,10 +201,11 @@ class _Lane:
                 self._queues[shard] = kept
             else:
                 del self._queues[shard]
+        without_frames(error)
         for append in failed.values():
             # Raising an error changes it, so each caller gets its own.
             own = StoreError(str(error))
-            own.__cause__ = without_frames(error)
+            own.__cause__ = error
             _raise(append.future, own)
 
     def _waiting(self) -> list[_Append]:
