@@ -134,7 +134,9 @@ def _since(whole: Interval, before: Cut | None) -> Interval:
     piece = dict(whole)
     if before is not None:
         piece |= {"from_pos": before.pos, "from_rebalance": before.rebalance, "began": "replaced"}
-        piece["from_ms"] = max(before.at, whole["from_ms"])
+        from_ms = piece["from_ms"] = max(before.at, whole["from_ms"])
+        # What ends it may be dated back to when a member joined, before the cut.
+        piece |= {name: max(whole[name], from_ms) for name in ("to_ms", "released_ms")}
         piece["member"] = before.member
     return piece
 

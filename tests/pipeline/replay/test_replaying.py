@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import tracemalloc
+from dataclasses import asdict, replace
 from typing import Any
 
 import pyarrow as pa
@@ -13,9 +14,11 @@ import pytest
 from hypothesis import given
 
 from coterie_pipeline.tables import FAULTS, OWNERSHIP, REBALANCES, SESSIONS
+from coterie_protocol.journal import MemberReplaced
 from coterie_protocol.replay import GroupLines, Source, replay_group, spool
 from tests.pipeline.replay.churn import churn
 from tests.pipeline.replay.strategies import lines_of_a_group
+from tests.support.journal_events import phase, phase_joined
 from tests.support.profiles import examples
 
 _TYPES = {
@@ -47,6 +50,38 @@ def test_any_lines_give_rows_that_can_be_stored(lines: list[Source]) -> None:
             pa.array([row[column]], type_)
         assert row.get("from_ms", 0) >= 0
         assert row.get("to_ms", 0) >= row.get("from_ms", 0)
+
+
+def test_interval_that_ends_before_its_last_holder_came_has_no_length() -> None:
+    """A join is dated back to when it came: before its member came back, by a clock set back."""
+    first, second = (
+        replace(phase(member, 0, owned), instance="i")
+        for member, owned in (("a", {"t": (0,)}), ("b", {}))
+    )
+    back = MemberReplaced(
+        group="g",
+        instance="i",
+        member="b",
+        host="h",
+        former_member="a",
+        former_host="h",
+        silent_ms=0,
+    )
+    told = (
+        (0, phase_joined(first, took_ms=0), "phase_joined"),
+        (1_000, back, "member_replaced"),
+        (0, phase_joined(second, took_ms=1), "phase_joined"),
+    )
+    lines = [
+        Source(node="n", seq=seq, ts=ts, values={**asdict(event), "kind": kind}, size=400)
+        for seq, (ts, event, kind) in enumerate(told, 1)
+    ]
+    held = [row for name, row in rows_of(lines) if name == OWNERSHIP.name]
+    assert [(row["member"], row["from_ms"], row["to_ms"]) for row in held] == [
+        ("a", 0, 1_000),
+        ("b", 1_000, 1_000),
+    ]
+    assert all(row["released_ms"] >= row["to_ms"] for row in held)
 
 
 @examples(20)
