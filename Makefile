@@ -60,7 +60,7 @@ run: $(RUN) ## Start the daemon on 127.0.0.1:9092 (ARGS="--topic orders:12" and 
 	@exec $(BIN)/coterie serve $(ARGS)
 
 # The slowest tests are listed at the end, so that one that has become slow is noticed.
-PYTEST := PYTHONASYNCIODEBUG=1 $(BIN)/python -m pytest -ra --durations=10 -n $(WORKERS) --maxprocesses=4
+PYTEST := $(BIN)/python -m pytest -ra --durations=10 -n $(WORKERS) --maxprocesses=4
 
 test: $(DEV) ## Run the quick tests: all parts, within three minutes on two cores
 	$(PYTEST) $(ARGS)

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import structlog
 
+from tests.support.collecting import begin_elsewhere, by_rank
 from tests.support.left_open import LeftOpen
-from tests.support.long_first import rank
+from tests.support.long_first import starts_processes
 from tests.support.postgres_server import PostgresServer, missing, running_server
 from tests.support.profiles import PROFILE, load_profile
 
@@ -31,6 +32,7 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.setdefault(SIM_SEED, str(random.SystemRandom().randrange(10**7, 10**10)))
     config.pluginmanager.register(LeftOpen())
+    begin_elsewhere(config)
 
 
 def pytest_report_header() -> list[str]:
@@ -39,6 +41,19 @@ def pytest_report_header() -> list[str]:
         f"simulator: fresh runs from seed {os.environ[SIM_SEED]} on ({SIM_SEED} sets it)",
         f"examples: the {PROFILE} profile (CI=true in the environment takes the long one)",
     ]
+
+
+@pytest.fixture(autouse=True)
+def asyncio_in_debug_mode(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have loops of unit tests complain of calls from other threads, and tell where tasks began.
+
+    What is run as a whole has it off, as in production: it takes several times as long with it.
+    """
+    name = "PYTHONASYNCIODEBUG"
+    if starts_processes(request.node.nodeid):
+        monkeypatch.delenv(name, raising=False)
+    else:
+        monkeypatch.setenv(name, "1")
 
 
 @pytest.fixture(autouse=True)
@@ -73,7 +88,7 @@ def postgres() -> Iterator[PostgresServer]:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes longest, so that no process is left alone with it in the end."""
-    items.sort(key=lambda item: rank(item.nodeid))
+    items.sort(key=by_rank)
 
 
 @pytest.hookimpl(wrapper=True)

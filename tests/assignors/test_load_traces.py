@@ -56,7 +56,12 @@ def assert_better(trace: Trace, part: float, weights: Weights = WEIGHTS) -> None
 @pytest.mark.parametrize("seed", range(by_profile(quick=1, long=8)))
 @pytest.mark.parametrize(
     ("generator", "part"),
-    [(zipf, 0.6), (diurnal, 0.4), (wandering, 0.6), (spikes, 0.8)],
+    [
+        (zipf, 0.6),
+        pytest.param(diurnal, 0.4, marks=pytest.mark.slow),
+        (wandering, 0.6),
+        pytest.param(spikes, 0.8, marks=pytest.mark.slow),
+    ],
     ids=lambda value: getattr(value, "__name__", str(value)),
 )
 def test_loads_are_clearly_more_even_than_by_number(

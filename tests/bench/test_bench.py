@@ -21,6 +21,7 @@ from bench.support.wire_by_hand import DECODERS, ENCODERS
 from bench.support.wire_cases import CLIENT_ID, CORRELATION_ID, Case, cases
 from bench.support.wire_libraries import BY_HAND, COTERIE, contenders
 from coterie_protocol import encode_request, encode_response
+from tests.support.alone import run_alone
 from tests.support.strategies import messages
 
 pytestmark = pytest.mark.slow
@@ -31,8 +32,11 @@ BY_HAND_CASES = [case for case in CASES if (type(case.message).__name__, case.ve
 
 @cache
 def report_of(suite: str) -> Report:
-    """The report of a quick run; each suite runs once for all tests."""
-    return bench_run.run_suite(suite, QUICK)
+    """The report of a quick run; each suite runs once for all tests.
+
+    It has a process of its own, as it has otherwise: suites look after the garbage of theirs.
+    """
+    return run_alone(bench_run.run_suite, suite, QUICK)
 
 
 def figures_of(report: Report) -> list[Figure]:

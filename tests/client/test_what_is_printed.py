@@ -73,7 +73,7 @@ SILENCES: Final = {
 }
 
 #: The ways to log that the quick run tries: the usual ones, and those that show local variables.
-QUICK: Final = ("nothing", "logging", "structlog as JSON", "structlog for people")
+QUICK: Final = ("nothing", "structlog as JSON")
 
 
 def few_quick(names: Iterable[str]) -> list[ParameterSet]:

@@ -17,6 +17,7 @@ def test_every_command_of_the_quick_start_prints_what_the_page_shows(tmp_path: P
     Reader(tmp_path).read(ROOT / "docs" / "quick-start.md")
 
 
+@pytest.mark.slow
 def test_the_test_of_the_page_needs_no_plugin_in_a_copy_of_the_project(tmp_path: Path) -> None:
     """The reader installs pytest alone, and pytest finds the project's own configuration."""
     for block in blocks_of(ROOT / "docs" / "quick-start.md"):

@@ -74,7 +74,9 @@ class Parked:
         return ErrorCode(answer.error_code)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
+)
 def test_parked_requests_are_answered(stoppable: Daemon, number: signal.Signals) -> None:
     async def play() -> list[ErrorCode]:
         parked = [
@@ -137,6 +139,7 @@ def test_systemd_is_notified(tmp_path: Path) -> None:
         assert listening.recv(100) == b"STOPPING=1"
 
 
+@pytest.mark.slow
 def test_repeated_signals_still_end_cleanly(stoppable: Daemon) -> None:
     with stoppable:
         for _ in range(3):

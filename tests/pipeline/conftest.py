@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import NamedTuple
+
 import pytest
 from pyspark.sql import SparkSession
 
@@ -13,26 +16,40 @@ from tests.support.embedded_spark import spark
 from tests.support.journals import write_journal
 from tests.support.pipeline_tables import TableRows, spark_tables
 
-__all__ = ["makers", "spark", "tables"]
+__all__ = ["spark", "tables", "tables_of_oracle", "tables_of_spark", "written"]
 
 _SCENARIOS = (lines.scenario, ownership.scenario, advice.scenario, advice_members.scenario)
 
 
-@pytest.fixture(scope="session")
-def makers(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, TableRows]:
-    """The tables of all scenarios and simulated runs, of Spark and of the oracle.
+class Written(NamedTuple):
+    """Journals, and the folder that they are in."""
 
-    Spark gets the last file first.
-    """
+    folder: Path
+    paths: list[Path]
+
+
+@pytest.fixture(scope="session")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
+    """The journals of all scenarios and simulated runs."""
     folder = tmp_path_factory.mktemp("scenarios")
     paths = [*write_scenarios(_SCENARIOS, folder), *write_journal(simulated_lines(), folder)]
-    return {
-        "spark": TableRows(spark_tables(spark, sorted(paths, reverse=True))),
-        "oracle": TableRows(oracle_tables(folder)),
-    }
+    return Written(folder, paths)
 
 
-@pytest.fixture(params=["spark", "oracle"])
-def tables(request: pytest.FixtureRequest, makers: dict[str, TableRows]) -> TableRows:
+@pytest.fixture(scope="session")
+def tables_of_spark(spark: SparkSession, written: Written) -> TableRows:
+    """What Spark makes of them; it gets the last file first."""
+    return TableRows(spark_tables(spark, sorted(written.paths, reverse=True)))
+
+
+@pytest.fixture(scope="session")
+def tables_of_oracle(written: Written) -> TableRows:
+    """What the oracle makes of them."""
+    return TableRows(oracle_tables(written.folder))
+
+
+@pytest.fixture(params=["oracle", pytest.param("spark", marks=pytest.mark.slow)])
+def tables(request: pytest.FixtureRequest) -> TableRows:
     """The tables, of one of both."""
-    return makers[request.param]
+    rows: TableRows = request.getfixturevalue(f"tables_of_{request.param}")
+    return rows

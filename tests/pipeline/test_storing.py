@@ -158,7 +158,7 @@ def test_of_a_packed_file_that_is_cut_off_nothing_is_lost_that_is_there(
     whole = path.read_bytes()
     path.write_bytes(whole[:-lost])
     with Unpacked(str(path)) as text:
-        had = b""
+        had = bytearray()
         with contextlib.suppress(OSError):
             while byte := text.read(1):
                 had += byte

@@ -11,6 +11,8 @@ import pytest
 
 from tests.support.pipeline_tables import TableRows
 
+pytestmark = pytest.mark.slow
+
 _OF_GROUPS: Final = {
     "owned-twice-over": (
         "Two members owned one partition at once, 3 times and for up to 1.0 s: "
@@ -134,21 +136,21 @@ _OF_NODES: Final = {
 
 
 @pytest.mark.parametrize("group", _OF_GROUPS)
-def test_a_sentence_says_what_to_do(makers: dict[str, TableRows], group: str) -> None:
+def test_a_sentence_says_what_to_do(tables_of_spark: TableRows, group: str) -> None:
     # With the numbers behind it, of one thing or of several.
-    rows = makers["spark"].rows("advice", group, "sentence")
+    rows = tables_of_spark.rows("advice", group, "sentence")
     assert (_OF_GROUPS[group],) in rows
 
 
 @pytest.mark.parametrize("node", _OF_NODES)
-def test_a_sentence_about_a_node_names_it(makers: dict[str, TableRows], node: str) -> None:
+def test_a_sentence_about_a_node_names_it(tables_of_spark: TableRows, node: str) -> None:
     # And says what is wrong with it, and nothing that is not.
-    row = makers["spark"].row("advice", "", "sentence", about=node)
+    row = tables_of_spark.row("advice", "", "sentence", about=node)
     assert row == (_OF_NODES[node],)
 
 
-def test_a_sentence_about_lines_says_where_to_look(makers: dict[str, TableRows]) -> None:
-    sentences = makers["spark"].rows("advice", "", "sentence", rule="unread_lines")
+def test_a_sentence_about_lines_says_where_to_look(tables_of_spark: TableRows) -> None:
+    sentences = tables_of_spark.rows("advice", "", "sentence", rule="unread_lines")
     assert {text.partition(", the first of them in ")[0] for (text,) in sentences} == {
         "3 lines in 2 files could not be taken into account (foreign)",
         "3 lines in 1 file could not be taken into account (misfit)",

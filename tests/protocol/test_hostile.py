@@ -184,18 +184,10 @@ def corners(targets: Iterable[Target]) -> Iterator[Target]:
             yield target
 
 
-def newest(targets: Iterable[Target]) -> Iterator[Target]:
-    """The versions that most clients speak."""
-    return (each for each in targets if each.version == declaration_of(each.cls).versions.last)
-
-
-Choice = Callable[[Iterable[Target]], Iterator[Target]]
-
-
-def memory_out_of_line(choice: Choice, inputs: Callable[[Target], Iterable[bytes]]) -> list[str]:
+def memory_out_of_line(inputs: Callable[[Target], Iterable[bytes]]) -> list[str]:
     """The inputs whose reading needs more than a bounded multiple of their size."""
     found = []
-    for target in choice(TARGETS):
+    for target in corners(TARGETS):
         attempt(target.read, target.sample)  # compiles the format
         tries = TRIES_IN_MEMORY if target.kind == "embedded" else 1
         for data in inputs(target):
@@ -229,19 +221,14 @@ def crowds_of_all_sorts(target: Target) -> Iterator[bytes]:
         yield data[:-1]
 
 
-newest_and_corners = pytest.mark.parametrize(
-    "choice", [newest, pytest.param(corners, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+def test_large_arrays_take_memory_in_proportion_to_their_bytes() -> None:
+    assert run_alone(memory_out_of_line, crowds_of_all_sorts) == []
 
 
-@newest_and_corners
-def test_large_arrays_take_memory_in_proportion_to_their_bytes(choice: Choice) -> None:
-    assert run_alone(memory_out_of_line, choice, crowds_of_all_sorts) == []
-
-
-@newest_and_corners
-def test_false_lengths_reserve_no_memory(choice: Choice) -> None:
-    assert run_alone(memory_out_of_line, choice, liars) == []
+@pytest.mark.slow
+def test_false_lengths_reserve_no_memory() -> None:
+    assert run_alone(memory_out_of_line, liars) == []
 
 
 @for_each("targets", by_class.values())

@@ -1,4 +1,4 @@
-"""Running a function alone, in a fresh interpreter, to measure what it takes.
+"""Running a function alone, in a fresh interpreter, as for measuring what it takes.
 
 `tracemalloc` counts the memory of all threads, and CPython before 3.12.9 and 3.13.2 may crash when
 it is started or stopped while another thread allocates.  The processes that run the tests in
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 _ROOT = Path(__file__).resolve().parents[2]
 #: It only bounds a failure, and machines may have much else to do.
-_WAIT_S = 120.0
+_WAIT_S = 500.0
 
 
 def run_alone(function: Callable[..., T], *arguments: object) -> T:

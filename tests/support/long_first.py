@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["needs_spark", "rank"]
+__all__ = ["needs_spark", "rank", "starts_processes"]
 
-#: Where tests start processes, or play through much, and so take seconds.
-_LONG: Final = (
+#: Where tests start processes.
+_PROCESSES: Final = (
     "tests/live/",
     "tests/ha/",
     "tests/ground/",
@@ -15,14 +15,35 @@ _LONG: Final = (
     "tests/examples/",
     "tests/soak/",
     "tests/cli/",
-    "tests/testing/",
-    "tests/client/group/",
+)
+#: Where they take seconds: there, or where they play through much.
+_LONG: Final = (*_PROCESSES, "tests/testing/", "tests/client/group/")
+
+
+def starts_processes(nodeid: str) -> bool:
+    """Whether a test is about processes."""
+    return nodeid.startswith(_PROCESSES)
+
+
+#: The tests of the pipeline that have nothing to do with Spark, or little.
+_WITHOUT_SPARK: Final = tuple(
+    f"tests/pipeline/{path}"
+    for path in (
+        "kafka_logs/",
+        "replay/",
+        "report/test_gantt",
+        "report/test_page",
+        "report/test_timeline",
+        "streaming/test_files",
+        "test_tables_oracle",
+        "whatif/test_replays",
+    )
 )
 
 
 def needs_spark(nodeid: str) -> bool:
     """Whether a test may share the one Spark of its process."""
-    return nodeid.startswith("tests/pipeline/") and "/kafka_logs/" not in nodeid
+    return nodeid.startswith("tests/pipeline/") and not nodeid.startswith(_WITHOUT_SPARK)
 
 
 def rank(nodeid: str) -> int:

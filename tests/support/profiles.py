@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import Any, Final
 
+import pytest
 from hypothesis import settings
 
-__all__ = ["PROFILE", "by_profile", "examples", "load_profile"]
+__all__ = ["PROFILE", "by_profile", "examples", "load_profile", "mostly_slow"]
 
 PROFILE: Final = "quick" if os.environ.get("CI", "") in ("", "0", "false") else "long"
-_FACTOR: Final = {"quick": 0.3, "long": 4}[PROFILE]
+_FACTOR: Final = {"quick": 0.2, "long": 2}[PROFILE]
 #: What a test gets that does not ask for a number.
 _EXAMPLES: Final = 50
 
@@ -31,10 +33,19 @@ def load_profile() -> None:
 
 
 def examples(count: int, **options: Any) -> settings:
-    """Settings for a test: a third of `count` examples, four times as many in the long profile."""
+    """Settings for a test: a fifth of `count` examples, twice as many in the long profile."""
     return settings(max_examples=round(count * _FACTOR), **options)
 
 
 def by_profile(*, quick: int, long: int) -> int:
     """How many cases to try in this run, for tests that Hypothesis has no part in."""
     return {"quick": quick, "long": long}[PROFILE]
+
+
+def mostly_slow(values: Iterable[Any], quick: int = 1) -> list[Any]:
+    """Values for a parameter: the first few for the quick tests, and the others for the slow ones.
+
+    Where all of them are much the same, and those that are not have tests of their own.
+    """
+    each = list(values)
+    return [*each[:quick], *(pytest.param(value, marks=pytest.mark.slow) for value in each[quick:])]

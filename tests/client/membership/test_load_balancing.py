@@ -186,6 +186,7 @@ def test_what_one_rebalance_leaves_to_do_the_next_one_does() -> None:
     assert group.moves >= 2
 
 
+@pytest.mark.slow
 def test_balanced_group_is_left_alone() -> None:
     group = LoadedGroup().start(rebalance=True, refresh=None)
     group.run(REST_MINUTES + 1)
@@ -194,6 +195,7 @@ def test_balanced_group_is_left_alone() -> None:
     assert (group.generation, group.moves) == (generation, 0)
 
 
+@pytest.mark.slow
 def test_hot_partition_does_not_make_the_group_rebalance_again_and_again() -> None:
     group = LoadedGroup(lambda partition, _: 1000.0 if partition[1] == 0 else 1.0)
     group.start(rebalance=True, max_moves=12, refresh=None)
@@ -269,6 +271,7 @@ def test_rest_outlives_the_leader() -> None:
     assert {owners[each] == group.owners()[each] for each in hot} == {True}
 
 
+@pytest.mark.slow
 def test_loads_that_swing_faster_than_the_rest_do_not_make_partitions_swing() -> None:
     def load(partition: TopicPartition, now_ms: int) -> float:
         is_odd_minute = now_ms // (2 * MINUTE_MS) % 2

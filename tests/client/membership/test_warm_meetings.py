@@ -80,6 +80,7 @@ def test_newcomer_gets_partitions_when_it_has_their_state() -> None:
     assert meeting.cold_starts() == 0
 
 
+@pytest.mark.slow
 def test_leader_does_not_ask_for_balance_while_a_warm_up_is_under_way() -> None:
     meeting = WarmMeeting({"t": 12})
     by_loads = [CooperativeStickyAssignor(Weights(smoothing=30.0, rebalance=True))]

@@ -19,7 +19,7 @@ __all__ = ["PROFILES", "simulated_lines"]
 PROFILES: Final = ("brief", "swarm", "rough", "hostile")
 
 #: How many runs are looked at: few each time, and as many as asked for.
-_SEEDS: Final = range(int(os.environ.get("PIPELINE_SEEDS", by_profile(quick=12, long=40))))
+_SEEDS: Final = range(int(os.environ.get("PIPELINE_SEEDS", by_profile(quick=6, long=40))))
 
 #: By how much the clock of every other node is behind, in turn.
 _BEHIND_MS: Final = (0, 700, 20_000)

@@ -19,6 +19,7 @@ from coterie_server.past import Asked
 from tests.server.past.told import answered, owners_at
 from tests.support.alone import run_alone
 from tests.support.journals import handed_over, simulated, write_journal
+from tests.support.profiles import mostly_slow
 from tests.support.told_journal import GROUP, tell_an_hour
 
 Read = Callable[..., Journals]
@@ -46,7 +47,7 @@ def groups_of(lines: Iterable[Line]) -> list[str]:
     return sorted({line.event.group for line in lines} - {""})
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", mostly_slow(range(3)))
 def test_the_past_is_the_same_from_plain_and_compressed_files_of_any_nodes(
     read: Read, tmp_path: Path, seed: int
 ) -> None:

@@ -486,8 +486,8 @@ async def test_group_of_any_name_can_be_asked_for(
 
 
 async def test_a_group_of_very_many_members_is_viewed_in_pieces(world: WatchedWorld) -> None:
-    for number in range(600):
+    for number in range(300):
         world.member(f"m{number}", group="crowd").join()
     viewing = begin(GroupView.of(world.group("crowd"), None, int))
     assert isinstance(viewing, Unfinished)
-    assert len(finished(viewing).members) == 600
+    assert len(finished(viewing).members) == 300

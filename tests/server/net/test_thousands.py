@@ -16,7 +16,7 @@ from tests.server.net.conftest import LogLines
 from tests.server.net.doubles import AnsweringHandler, Clock, heartbeat, until
 from tests.support.profiles import by_profile
 
-WANTED = by_profile(quick=1_500, long=5_000)
+WANTED = by_profile(quick=1_000, long=5_000)
 #: Measured: 1.7 kB each with uvloop and 2.3 kB with asyncio, of which 0.4 and 1.7 kB are the
 #: loop's own; more in asyncio's debug mode, which remembers where everything was made.
 BYTES_EACH_MAX = 8_000

@@ -13,6 +13,7 @@ import pytest
 from coterie_server.storage import KeptRecord, SqliteStore
 from tests.server.storage import crash_child
 from tests.support.processes import killed_on_error
+from tests.support.profiles import mostly_slow
 
 CHILD = Path(crash_child.__file__)
 
@@ -63,7 +64,7 @@ def parts_by_batch(records: list[KeptRecord]) -> dict[int, list[int]]:
     }
 
 
-@pytest.mark.parametrize("lines", [1, 30, 150, 600])
+@pytest.mark.parametrize("lines", mostly_slow([150, 1, 30, 600]))
 def test_kill_loses_nothing_acknowledged(tmp_path: Path, lines: int) -> None:
     path = tmp_path / "coterie.db"
     acknowledged = run_until_killed(path, lines)
@@ -75,6 +76,7 @@ def test_kill_loses_nothing_acknowledged(tmp_path: Path, lines: int) -> None:
         assert set(parts) == {crash_child.PARTS}
 
 
+@pytest.mark.slow
 def test_kill_after_kill(tmp_path: Path) -> None:
     path = tmp_path / "coterie.db"
 
@@ -101,7 +103,7 @@ async def write_and_copy(path: Path, copy: Path, batches: int) -> None:
             shutil.copyfile(f"{path}{suffix}", f"{copy}{suffix}")
 
 
-@pytest.mark.parametrize("damage", ["cut off", "flipped"])
+@pytest.mark.parametrize("damage", mostly_slow(["cut off", "flipped"]))
 def test_torn_log_leaves_whole_batches(tmp_path: Path, damage: str) -> None:
     whole, torn = tmp_path / "whole.db", tmp_path / "torn.db"
     asyncio.run(write_and_copy(tmp_path / "coterie.db", whole, batches=25))

@@ -139,6 +139,7 @@ def test_stopped_time_in_the_journal_is_near_what_workers_did_not_do(unchanged: 
     assert journalled.takeovers_s == unchanged.takeovers_s
 
 
+@pytest.mark.slow
 def test_static_members_restart_without_rebalances(rolling: list[Line]) -> None:
     before, after = replayed(rolling), replayed(rolling, static="true")
     assert before.rebalances["member_left"] == cost_of(rolling, "g").rebalances["member_left"]
@@ -147,6 +148,7 @@ def test_static_members_restart_without_rebalances(rolling: list[Line]) -> None:
     assert before.rebalance_count - after.rebalance_count >= 6
 
 
+@pytest.mark.slow
 def test_stalled_member_is_dropped_again_unless_the_rebalance_timeout_is_longer(
     busy: list[Line],
 ) -> None:

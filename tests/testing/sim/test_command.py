@@ -85,6 +85,7 @@ def test_trace_is_in_order_of_time() -> None:
     assert {"coordinator", "w1"} <= {line[1] for line in lines}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("bug")
 def test_failure_prints_the_shrunk_run_and_the_command() -> None:
     code, _, err = _simulate("--seed", "5", "--runs", "3", "--profile", "rough")

@@ -10,6 +10,7 @@ from coterie_testing.sim.faults import Fault
 from coterie_testing.sim.invariants.checker import Violation
 from coterie_testing.sim.runs import Run, execute
 from coterie_testing.sim.system import SystemOptions
+from tests.support.profiles import mostly_slow
 from tests.testing.sim.mutants import MUTANTS
 
 
@@ -20,7 +21,7 @@ def execute_run(options: SystemOptions, *faults: Fault, seed: int = 0) -> None:
         raise result.failure
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", mostly_slow(range(3)))
 def test_topic_recreated_with_fewer_partitions(seed: int) -> None:
     """All members stop work on partitions that no longer exist.
 
@@ -34,7 +35,7 @@ def test_topic_recreated_with_fewer_partitions(seed: int) -> None:
     execute_run(options, Fault(36.366, "recreate_topic", target=0, amount=1), seed=seed)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", mostly_slow(range(3)))
 def test_topic_recreated_under_a_follower(seed: int) -> None:
     """Followers look at the topics as well.
 
@@ -45,7 +46,7 @@ def test_topic_recreated_under_a_follower(seed: int) -> None:
     execute_run(options, Fault(3.8, "recreate_topic", target=0, amount=2), seed=seed)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", mostly_slow(range(3)))
 def test_topic_that_grows_while_the_disk_fails(seed: int) -> None:
     """Groups learn that a topic grew even if their shard is read again at that moment.
 
@@ -66,7 +67,7 @@ def test_topic_that_grows_while_the_disk_fails(seed: int) -> None:
     )
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", mostly_slow(range(3)))
 def test_instance_id_taken_over_while_an_assignment_is_on_its_way(seed: int) -> None:
     """A worker that begins without knowing that it was replaced has the older token.
 
@@ -91,7 +92,7 @@ def test_instance_id_taken_over_while_an_assignment_is_on_its_way(seed: int) -> 
 _SEEDS = 100
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", mostly_slow(range(3)))
 def test_commit_held_up_on_an_old_connection(seed: int) -> None:
     """A member's commit is not undone by an earlier one.
 

@@ -30,7 +30,7 @@ def _mutant(name: str) -> Mutant:
     return next(mutant for mutant in MUTANTS if mutant.name == name)
 
 
-@pytest.mark.parametrize("name", _QUICK[:: by_profile(quick=3, long=1)])
+@pytest.mark.parametrize("name", _QUICK[:: by_profile(quick=6, long=1)])
 def test_planted_bug_is_found(name: str) -> None:
     assert hunt(_mutant(name), range(20)).result is not None
 

@@ -21,8 +21,9 @@ from coterie_testing.sim.state import draw_state
 from coterie_testing.sim.system import System, SystemOptions
 from tests.support.profiles import by_profile
 
-_FIXED: Final = {"brief": by_profile(quick=8, long=25)} | dict.fromkeys(
-    ("calm", "rough", "hostile", "strangers", "stateful", "swarm"), by_profile(quick=1, long=4)
+#: How many seeds of each profile; few in the quick run, and then not of those that take longest.
+_FIXED: Final = {"brief": by_profile(quick=3, long=25)} | dict.fromkeys(
+    ("calm", "rough", "hostile", "strangers", "stateful", "swarm"), by_profile(quick=0, long=4)
 )
 #: Seeds that once found a bug; by now they may stand for other runs.
 _FOUND: Final = {
@@ -32,16 +33,16 @@ _FOUND: Final = {
     ),
     "hostile": (830118, 870091),
 }
-_RANDOM_S: Final = by_profile(quick=2, long=4)
+_RANDOM_S: Final = by_profile(quick=1, long=4)
 
 #: Runs with several coordinators: how many seeds in `make test`, and in `make test-all`.
 _SEVERAL: Final = {
-    "brief": (3, 150),
-    "calm": (1, 20),
-    "rough": (1, 30),
-    "hostile": (1, 40),
-    "strangers": (1, 20),
-    "stateful": (1, 20),
+    "brief": (1, 150),
+    "calm": (0, 20),
+    "rough": (0, 30),
+    "hostile": (0, 40),
+    "strangers": (0, 20),
+    "stateful": (0, 20),
     "failovers": (1, 60),
     "swarm": (1, 40),
 }
@@ -63,7 +64,7 @@ def _check(run: Run) -> Result:
     return result
 
 
-@pytest.mark.parametrize("profile", _FIXED)
+@pytest.mark.parametrize("profile", [profile for profile, count in _FIXED.items() if count])
 def test_runs_of_each_profile_pass(profile: str) -> None:
     done = [_check(run_from_seed(seed, profile)) for seed in range(_FIXED[profile])]
     assert sum(result.counts["commits"] for result in done) > 0
@@ -71,12 +72,12 @@ def test_runs_of_each_profile_pass(profile: str) -> None:
 
 
 def test_workers_with_state_take_over_warm() -> None:
-    done = [_check(run_from_seed(seed, "stateful")) for seed in range(3)]
+    done = [_check(run_from_seed(seed, "stateful")) for seed in range(by_profile(quick=1, long=3))]
     assert sum(result.counts["restores begun: warm-up"] for result in done) > 0
     assert sum(result.counts["client: promoted"] for result in done) > 0
 
 
-@pytest.mark.parametrize("seed", range(by_profile(quick=4, long=40)))
+@pytest.mark.parametrize("seed", range(by_profile(quick=1, long=40)))
 def test_newcomers_never_begin_cold(seed: int) -> None:
     # Each partition begins cold once, where it is worked on first.
     chance = random.Random(seed)
@@ -101,14 +102,14 @@ def test_runs_of_groups_that_balance_loads_pass(profile: str) -> None:
     drawn = (run_from_seed(seed, profile) for seed in itertools.count(30_000))
     weighted = (replace(run, options=replace(run.options, weighted=True)) for run in drawn)
     balancing = (run for run in weighted if run.options.balances_loads)
-    done = [_check(run) for run in itertools.islice(balancing, by_profile(quick=3, long=12))]
+    done = [_check(run) for run in itertools.islice(balancing, by_profile(quick=1, long=12))]
     assert sum(result.counts["rebalance started: load"] for result in done) > 0
 
 
 @pytest.mark.parametrize("profile", _FOUND)
 def test_runs_that_once_failed_pass(profile: str) -> None:
     seeds = _FOUND[profile]
-    for seed in seeds[: by_profile(quick=3, long=len(seeds))]:
+    for seed in seeds[: by_profile(quick=1, long=len(seeds))]:
         _check(run_from_seed(seed, profile))
 
 
@@ -122,7 +123,7 @@ def test_runs_of_fresh_seeds_pass(profile: str) -> None:
             return
 
 
-@pytest.mark.parametrize("profile", _SEVERAL)
+@pytest.mark.parametrize("profile", [profile for profile, (few, _) in _SEVERAL.items() if few])
 def test_runs_with_several_coordinators_pass(profile: str) -> None:
     done = [_check(run_from_seed(seed, profile, 3)) for seed in range(_SEVERAL[profile][0])]
     assert sum(result.counts["commits"] for result in done) > 0
@@ -139,7 +140,7 @@ def test_many_runs_with_several_coordinators_pass(profile: str, nodes: int) -> N
 
 @pytest.mark.parametrize(
     ("profile", "seed", "nodes"),
-    _FOUND_AMONG_SEVERAL[:: by_profile(quick=4, long=1)],
+    _FOUND_AMONG_SEVERAL[:: by_profile(quick=6, long=1)],
 )
 def test_runs_with_several_coordinators_that_once_failed_pass(
     profile: str, seed: int, nodes: int
@@ -207,7 +208,9 @@ _LONG: Final = Run(
 )
 
 
-@pytest.mark.parametrize("kinds", [("cut_worker",), ("cut_worker", "grow_topic")])
+@pytest.mark.parametrize(
+    "kinds", [("cut_worker",), pytest.param(("cut_worker", "grow_topic"), marks=pytest.mark.slow)]
+)
 def test_shrinking_leaves_the_faults_that_matter_and_one_worker(kinds: tuple[str, ...]) -> None:
     tamper = _fails_after(*kinds)
     failed = execute(_LONG, tamper)

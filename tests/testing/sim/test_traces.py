@@ -12,6 +12,7 @@ from typing import Final
 
 import pytest
 
+from tests.support.profiles import mostly_slow
 from tests.testing.sim.scenarios import SCENARIOS, trace
 
 _DOCS: Final = Path(__file__).resolve().parents[3] / "docs"
@@ -19,7 +20,7 @@ _TRACES: Final = _DOCS / "traces"
 _LINES_MAX: Final = 40
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("name", mostly_slow(SCENARIOS, quick=4))
 def test_trace_of_the_page_is_what_happens(name: str) -> None:
     lines = trace(SCENARIOS[name])
     path = _TRACES / f"{name}.txt"

@@ -36,7 +36,7 @@ async def test_attempt_that_is_cancelled_at_any_moment_logs_nothing(
             await asyncio.wait([opening])
             for _ in range(5):  # the end of the connection is told later
                 await asyncio.sleep(0)
-            gc.collect()
+    gc.collect()
     assert [record.message for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
