@@ -43,7 +43,7 @@ class _Scale:
 
 
 _FULL: Final = _Scale(rounds=5, lease_s=3.0, groups=1000, partitions=100)
-_QUICK: Final = _Scale(rounds=2, lease_s=3.0, groups=20, partitions=5)
+_QUICK: Final = _Scale(rounds=1, lease_s=3.0, groups=20, partitions=5)
 
 _COLUMNS: Final = (
     Column("what", "groups without a coordinator"),

@@ -108,9 +108,12 @@ def pytest_sessionfinish() -> None:
 
 
 @pytest.hookimpl(optionalhook=True, wrapper=True)
-def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
-    """One process more than there are processors: for a third of the time, tests wait."""
-    return (yield) + 1
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> Generator[None, int, int]:
+    """More processes than there are processors.
+
+    For a third of the time, quick tests wait, and slow ones for half of it.
+    """
+    return (yield) + (1 if "not slow" in config.option.markexpr else 2)
 
 
 @pytest.hookimpl(optionalhook=True)

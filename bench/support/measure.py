@@ -108,5 +108,8 @@ def ratio(over: Sequence[float], under: Sequence[float]) -> Figure:
 
 def summary(values: Sequence[float], *, unit: str = RATIO, scale: float = 1.0) -> Figure:
     """Sum up the numbers of all rounds."""
-    low, median, high = statistics.quantiles((v * scale for v in values), n=4, method="inclusive")
+    scaled = [value * scale for value in values]
+    if len(scaled) == 1:
+        return Figure(scaled[0], scaled[0], scaled[0], unit)
+    low, median, high = statistics.quantiles(scaled, n=4, method="inclusive")
     return Figure(median, low, high, unit)

@@ -53,7 +53,7 @@ def assert_better(trace: Trace, part: float, weights: Weights = WEIGHTS) -> None
     assert by_load.rebalances <= rests + 1
 
 
-@pytest.mark.parametrize("seed", range(by_profile(quick=1, long=8)))
+@pytest.mark.parametrize("seed", range(by_profile(quick=1, long=3)))
 @pytest.mark.parametrize(
     ("generator", "part"),
     [

@@ -97,7 +97,9 @@ def test_what_can_not_be_read_has_no_end(spark: SparkSession, tmp_path: Path) ->
 
 
 @pytest.mark.slow
-@every_form
+@pytest.mark.parametrize(
+    "pack", [plain, *(pytest.param(pack, marks=pytest.mark.spark_slow) for pack in (gzipped, zstd))]
+)
 def test_a_line_without_its_break_counts_once_it_has_it(
     spark: SparkSession, tmp_path: Path, pack: Pack
 ) -> None:

@@ -109,7 +109,7 @@ def test_later_rebalances_come_on_top(tmp_path: Path) -> None:
     assert known(history) == [4, 3, 2, 1]
 
 
-@pytest.mark.parametrize("seed", range(by_profile(quick=5, long=24)))
+@pytest.mark.parametrize("seed", range(by_profile(quick=5, long=12)))
 def test_restart_makes_no_difference_to_simulated_groups(tmp_path: Path, seed: int) -> None:
     lines = simulated(seed, "hostile")
     groups = {line.event.group for line in lines} - {""}

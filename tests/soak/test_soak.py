@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -49,7 +50,9 @@ def test_brief_soak(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_short_soak_on_sqlite(tmp_path: Path) -> None:
     found, _ = programs(["coterie", "kafka-python"])
-    assert_all_is_well(run_soak(tmp_path, SHORT, SqliteFile(tmp_path), found))
+    assert_all_is_well(
+        run_soak(tmp_path, replace(SHORT, seconds=15.0), SqliteFile(tmp_path), found)
+    )
 
 
 @pytest.mark.slow

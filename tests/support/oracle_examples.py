@@ -49,7 +49,7 @@ def examples(count: int) -> settings:
 
 def examples_of(versions: Sequence[int]) -> settings:
     """Settings for tests that draw one of these versions each time: a few examples of each."""
-    return examples(max(8, 2 * len(versions)))
+    return examples(max(5, 2 * len(versions)))
 
 
 def has_own_fields(cls: type[Any], version: int) -> bool:

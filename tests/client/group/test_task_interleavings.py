@@ -135,6 +135,6 @@ async def _appears(chaos: Chaos, key: TopicPartition) -> None:
     raise AssertionError(f"nothing goes on for {key}")
 
 
-@pytest.mark.parametrize("seed", range(by_profile(quick=40, long=400)))
+@pytest.mark.parametrize("seed", range(by_profile(quick=40, long=150)))
 def test_one_task_for_each_partition(seed: int) -> None:
     run_virtually(_run(seed))

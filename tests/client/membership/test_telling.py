@@ -148,7 +148,7 @@ def act(meeting: Meeting, chance: random.Random, number: int) -> None:
     meeting.run(chance.choice([10, 500, 5_000, 30_000]))
 
 
-@pytest.mark.parametrize("seed", range(by_profile(quick=10, long=100)))
+@pytest.mark.parametrize("seed", range(by_profile(quick=10, long=40)))
 def test_no_token_is_ever_shown_that_its_owner_does_not_have(seed: int) -> None:
     meeting, chance = Meeting({"t": 7}, seed=seed), random.Random(seed)
     for number in range(15):

@@ -114,7 +114,7 @@ def groups_of(lines: Lines) -> list[str]:
     return sorted({line.event.group for line in lines} - {""})
 
 
-@pytest.mark.parametrize("seed", range(by_profile(quick=1, long=40)))
+@pytest.mark.parametrize("seed", range(by_profile(quick=1, long=15)))
 @pytest.mark.parametrize("profile", ["swarm", "hostile"])
 def test_simulated_groups(seed: int, profile: str) -> None:
     lines = simulated(seed, profile)
@@ -122,14 +122,14 @@ def test_simulated_groups(seed: int, profile: str) -> None:
         assert_equal(lines, group)
 
 
-@pytest.mark.parametrize("seed", range(by_profile(quick=2, long=20)))
+@pytest.mark.parametrize("seed", range(by_profile(quick=2, long=10)))
 def test_groups_that_went_from_node_to_node(seed: int) -> None:
     lines = handed_over(simulated(seed, "hostile"), ("x", "y", "z"), {"y": 700})
     for group in groups_of(lines):
         assert_equal(lines, group)
 
 
-@pytest.mark.parametrize("seed", range(by_profile(quick=2, long=20)))
+@pytest.mark.parametrize("seed", range(by_profile(quick=2, long=10)))
 def test_the_last_part_of_a_group_s_time(seed: int) -> None:
     lines = simulated(seed, "hostile")
     for group in groups_of(lines):

@@ -24,7 +24,7 @@ from coterie_testing.sim.system import GROUP
 from tests.support.profiles import by_profile
 from tests.testing.sim.several import AWAY_S, Several
 
-SEEDS = range(by_profile(quick=1, long=4))
+SEEDS = range(by_profile(quick=1, long=3))
 
 
 @pytest.fixture

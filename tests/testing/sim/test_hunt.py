@@ -38,8 +38,7 @@ def test_planted_bug_is_found(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("profile", PROFILES)
 def test_runs_without_a_bug_pass(profile: str) -> None:
-    for seed in range(3):
-        assert execute(run_for(seed, profile)).failure is None
+    assert execute(run_for(0, profile)).failure is None
 
 
 def test_planted_bug_is_removed_after_the_hunt() -> None:

@@ -22,8 +22,8 @@ from coterie_testing.sim.system import System, SystemOptions
 from tests.support.profiles import by_profile
 
 #: How many seeds of each profile; few in the quick run, and then not of those that take longest.
-_FIXED: Final = {"brief": by_profile(quick=3, long=25)} | dict.fromkeys(
-    ("calm", "rough", "hostile", "strangers", "stateful", "swarm"), by_profile(quick=0, long=4)
+_FIXED: Final = {"brief": by_profile(quick=3, long=12)} | dict.fromkeys(
+    ("calm", "rough", "hostile", "strangers", "stateful", "swarm"), by_profile(quick=0, long=2)
 )
 #: Seeds that once found a bug; by now they may stand for other runs.
 _FOUND: Final = {
@@ -37,14 +37,14 @@ _RANDOM_S: Final = by_profile(quick=1, long=4)
 
 #: Runs with several coordinators: how many seeds in `make test`, and in `make test-all`.
 _SEVERAL: Final = {
-    "brief": (1, 150),
-    "calm": (0, 20),
-    "rough": (0, 30),
-    "hostile": (0, 40),
-    "strangers": (0, 20),
-    "stateful": (0, 20),
-    "failovers": (1, 60),
-    "swarm": (1, 40),
+    "brief": (1, 60),
+    "calm": (0, 8),
+    "rough": (0, 12),
+    "hostile": (0, 16),
+    "strangers": (0, 8),
+    "stateful": (0, 8),
+    "failovers": (1, 25),
+    "swarm": (1, 16),
 }
 #: Seeds that once found a bug, with so many coordinators.
 _FOUND_AMONG_SEVERAL: Final = (
@@ -77,7 +77,7 @@ def test_workers_with_state_take_over_warm() -> None:
     assert sum(result.counts["client: promoted"] for result in done) > 0
 
 
-@pytest.mark.parametrize("seed", range(by_profile(quick=1, long=40)))
+@pytest.mark.parametrize("seed", range(by_profile(quick=1, long=15)))
 def test_newcomers_never_begin_cold(seed: int) -> None:
     # Each partition begins cold once, where it is worked on first.
     chance = random.Random(seed)
@@ -102,7 +102,7 @@ def test_runs_of_groups_that_balance_loads_pass(profile: str) -> None:
     drawn = (run_from_seed(seed, profile) for seed in itertools.count(30_000))
     weighted = (replace(run, options=replace(run.options, weighted=True)) for run in drawn)
     balancing = (run for run in weighted if run.options.balances_loads)
-    done = [_check(run) for run in itertools.islice(balancing, by_profile(quick=1, long=12))]
+    done = [_check(run) for run in itertools.islice(balancing, by_profile(quick=1, long=6))]
     assert sum(result.counts["rebalance started: load"] for result in done) > 0
 
 
