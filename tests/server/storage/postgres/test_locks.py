@@ -10,7 +10,7 @@ import time
 import pytest
 
 from coterie_server.storage.abc import FencedError, Lease, Store, StoreError
-from coterie_server.storage.postgres import PostgresStore
+from coterie_server.storage.postgres import PostgresStore, sql
 from tests.server.storage.doubles import Database
 
 pytestmark = pytest.mark.asyncio
@@ -22,6 +22,12 @@ FENCE = "SELECT 1 FROM fences WHERE shard = 0 FOR UPDATE"
 """Holds an append up before it has looked at its fence."""
 
 
+@pytest.fixture
+def patient_claims(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have claims wait for a row for as long as a busy machine may stand still."""
+    monkeypatch.setattr(sql, "_LOCK_MS", 60_000)
+
+
 async def claimed(store: Store, shard: int = 0, owner: str = "ann") -> Lease:
     """Claim a shard, and have a record in it."""
     (lease,) = await store.claim([shard], owner, TTL_MS)
@@ -29,6 +35,7 @@ async def claimed(store: Store, shard: int = 0, owner: str = "ann") -> Lease:
     return lease
 
 
+@pytest.mark.usefixtures("patient_claims")
 async def test_claim_waits_for_an_append_under_way(
     store: PostgresStore, other: PostgresStore, database: Database
 ) -> None:
@@ -44,6 +51,7 @@ async def test_claim_waits_for_an_append_under_way(
     assert await other.load(0) == [(b"a", b"2")]
 
 
+@pytest.mark.usefixtures("patient_claims")
 @pytest.mark.parametrize("beside", [[], [3]])  # of the same lane, so they share a statement
 async def test_append_that_waited_for_a_claim_is_refused(
     store: PostgresStore, other: PostgresStore, database: Database, beside: list[int]
