@@ -62,7 +62,7 @@ run: $(RUN) ## Start the daemon on 127.0.0.1:9092 (ARGS="--topic orders:12" and 
 # The slowest tests are listed at the end, so that one that has become slow is noticed.
 PYTEST := $(BIN)/python -m pytest -ra --durations=10 -n $(WORKERS) --maxprocesses=4
 
-test: $(DEV) ## Run the quick tests: all parts, within three minutes on two cores
+test: $(DEV) ## Run the quick tests: all parts, in four minutes on two cores
 	$(PYTEST) $(ARGS)
 
 test-all: $(DEV) ## Run the quick tests and the slow ones (not those that need Kafka, or Spark for minutes)
