@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -48,17 +49,16 @@ def run(effort: Effort) -> Report:
     left_out = []
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=_FOLDER)))
-        servers: dict[str, Serving] = _on_sqlite(folder)
+        counts = (2,) if effort.quick else (1, 2)
+        servers: dict[str, Serving] = _on_sqlite(folder, counts)
         if problem := missing():
             left_out.append(f"Without PostgreSQL: {problem}.")
         else:
-            servers |= _on_postgres(folder, stack)
+            servers |= _on_postgres(folder, counts, stack)
         if problem := "left out of a quick try" if effort.quick else toolchain_problem():
             left_out.append(f"Without Kafka: {problem}.")
         else:
             servers[_KAFKA] = KafkaServer(folder / "kafka", _FLUSHING)
-        if effort.quick:
-            servers = dict([*servers.items()][1::2])  # of each store, the one with two workers
         contenders = {name: Crowded(name, server, scale) for name, server in servers.items()}
         for contender in contenders.values():
             contender.start(stack)
@@ -68,20 +68,27 @@ def run(effort: Effort) -> Report:
     return Report(title, _COLUMNS, rows, (*_notes(scale, figures), *left_out))
 
 
-def _on_sqlite(folder: Path) -> dict[str, Serving]:
+def _name(store: str, workers: int) -> str:
+    return f"{store}, {workers} worker{'s' if workers > 1 else ''}"
+
+
+def _on_sqlite(folder: Path, counts: Sequence[int]) -> dict[str, Serving]:
     return {
-        "SQLite, 1 worker": WorkersServer(folder / "sqlite-1", 1),
-        "SQLite, 2 workers": WorkersServer(folder / "sqlite-2", 2),
+        _name("SQLite", workers): WorkersServer(folder / f"sqlite-{workers}", workers)
+        for workers in counts
     }
 
 
-def _on_postgres(folder: Path, stack: contextlib.ExitStack) -> dict[str, Serving]:
+def _on_postgres(
+    folder: Path, counts: Sequence[int], stack: contextlib.ExitStack
+) -> dict[str, Serving]:
     settings = {"fsync": "on", "shared_buffers": "128MB"}
     servers: dict[str, Serving] = {}
-    for workers, name in ((1, "PostgreSQL, 1 worker"), (2, "PostgreSQL, 2 workers")):
+    for workers in counts:
         database = stack.enter_context(running_server(settings, where=_FOLDER))
         store = ("--store", database.url())
-        servers[name] = WorkersServer(folder / f"postgres-{workers}", workers, store)
+        server = WorkersServer(folder / f"postgres-{workers}", workers, store)
+        servers[_name("PostgreSQL", workers)] = server
     return servers
 
 

@@ -68,7 +68,7 @@ def run(effort: Effort) -> Report:
                 running_server(settings, where=_FOLDER)
             ).url()
         if effort.quick:
-            stores = dict([stores.popitem()])
+            stores = dict([stores.popitem()])  # PostgreSQL, where there is one
         for name, url in stores.items():
             rows += [_measured(name, url, folder / name, scale)]
     notes = (

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import structlog
 
-from tests.support.collecting import begin_elsewhere, by_rank
+from tests.support.collecting import begin_elsewhere
 from tests.support.left_open import LeftOpen
-from tests.support.long_first import starts_processes
+from tests.support.long_first import rank, starts_processes
 from tests.support.postgres_server import PostgresServer, missing, running_server
 from tests.support.profiles import PROFILE, load_profile
 
@@ -88,7 +88,7 @@ def postgres() -> Iterator[PostgresServer]:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes longest, so that no process is left alone with it in the end."""
-    items.sort(key=by_rank)
+    items.sort(key=rank)
 
 
 @pytest.hookimpl(wrapper=True)

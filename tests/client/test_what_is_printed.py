@@ -72,8 +72,8 @@ SILENCES: Final = {
     "structlog, disabled": STRUCTLOG_JSON + "import logging; logging.disable(logging.CRITICAL)",
 }
 
-#: The ways to log that the quick run tries: the usual ones, and those that show local variables.
-QUICK: Final = ("nothing", "structlog as JSON")
+#: The ways to log that the quick run tries: none, and those that show local variables.
+QUICK: Final = ("nothing", "structlog as JSON", "structlog for people")
 
 
 def few_quick(names: Iterable[str]) -> list[ParameterSet]:

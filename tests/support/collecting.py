@@ -1,4 +1,4 @@
-"""The order in which tests are collected, and the one in which they run."""
+"""The order in which a process of a run collects the tests."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import os
 
 import pytest
 
-from tests.support.long_first import rank
-
-__all__ = ["begin_elsewhere", "by_rank"]
+__all__ = ["begin_elsewhere"]
 
 
 def begin_elsewhere(config: pytest.Config) -> None:
@@ -26,8 +24,3 @@ def begin_elsewhere(config: pytest.Config) -> None:
     number = int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw"))
     first = len(folders) * number // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
     config.args = [*dict.fromkeys((*folders[first:], *folders[:first]))]
-
-
-def by_rank(item: pytest.Item) -> tuple[int, str]:
-    """Where a test stands: the same in all processes, however they collected it."""
-    return rank(item.nodeid), str(item.path)

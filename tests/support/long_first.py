@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import pytest
+
 __all__ = ["needs_spark", "rank", "starts_processes"]
 
 #: Where tests start processes.
@@ -15,6 +17,9 @@ _PROCESSES: Final = (
     "tests/examples/",
     "tests/soak/",
     "tests/cli/",
+    "tests/console/",
+    "tests/docker/",
+    "tests/interop/",
 )
 #: Where they take seconds: there, or where they play through much.
 _LONG: Final = (*_PROCESSES, "tests/testing/", "tests/client/group/")
@@ -46,8 +51,7 @@ def needs_spark(nodeid: str) -> bool:
     return nodeid.startswith("tests/pipeline/") and not nodeid.startswith(_WITHOUT_SPARK)
 
 
-def rank(nodeid: str) -> int:
-    """Where a test stands among all: the lower, the earlier."""
-    if needs_spark(nodeid):
-        return 0
-    return 1 if nodeid.startswith(_LONG) else 2
+def rank(item: pytest.Item) -> tuple[int, str]:
+    """Where a test stands among all, the lower, the earlier: in whatever order they are found."""
+    stages = (needs_spark(item.nodeid), item.nodeid.startswith(_LONG), True)
+    return stages.index(True), str(item.path)

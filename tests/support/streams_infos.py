@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
+import pytest
 from hypothesis import strategies as st
 
 from coterie_protocol.streams import (
@@ -19,10 +20,16 @@ from coterie_protocol.streams import (
     SubscriptionInfo,
     TaskId,
 )
+from tests.support.profiles import mostly_slow
 
-__all__ = ["VERSIONS", "assignment_infos", "subscription_infos", "tasks"]
+__all__ = ["VERSIONS", "assignment_infos", "oldest_and_newest", "subscription_infos", "tasks"]
 
 VERSIONS: Final = range(1, LATEST_VERSION + 1)
+
+#: For tests that take a while with each version: in the quick run, with these two.
+oldest_and_newest = pytest.mark.parametrize(
+    "version", mostly_slow((VERSIONS[0], VERSIONS[-1], *VERSIONS[1:-1]), quick=2)
+)
 
 _INT8S: Final = st.integers(-(2**7), 2**7 - 1)
 _INT32S: Final = st.integers(-(2**31), 2**31 - 1)

@@ -21,8 +21,8 @@ from coterie_protocol.streams import (
     decode_assignment_info,
     encode_assignment_info,
 )
-from tests.support.profiles import examples, mostly_slow
-from tests.support.streams_infos import VERSIONS, assignment_infos
+from tests.support.profiles import examples
+from tests.support.streams_infos import VERSIONS, assignment_infos, oldest_and_newest
 
 HOST, OTHER_HOST = HostInfo("h", 8080), HostInfo("é", 1)
 
@@ -96,11 +96,6 @@ BYTES = {
     **dict.fromkeys((10, 11), NAMED_TASKS + SINCE_6 + NEXT),
 }
 each_version = pytest.mark.parametrize("version", VERSIONS)
-#: Where each version takes a while: in the quick run these two.
-newest_and_oldest = pytest.mark.parametrize(
-    "version",
-    mostly_slow(sorted(VERSIONS, key=lambda version: (1 < version < 11, version)), quick=2),
-)
 
 
 def info_of(version: int, **changes: Any) -> AssignmentInfo:
@@ -145,7 +140,7 @@ def test_an_assignment_of_nothing(version: int) -> None:
     )
 
 
-@newest_and_oldest
+@oldest_and_newest
 def test_what_a_version_carries_comes_back(version: int) -> None:
     @examples(60)
     @given(assignment_infos(version) | assignment_infos(version, own=True))

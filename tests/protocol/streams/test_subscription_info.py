@@ -22,8 +22,8 @@ from coterie_protocol.streams import (
     decode_subscription_info,
     encode_subscription_info,
 )
-from tests.support.profiles import examples, mostly_slow
-from tests.support.streams_infos import VERSIONS, subscription_infos
+from tests.support.profiles import examples
+from tests.support.streams_infos import VERSIONS, oldest_and_newest, subscription_infos
 
 PROCESS = UUID("00112233-4455-6677-8899-aabbccddeeff")
 PROCESS_BYTES = PROCESS.bytes
@@ -81,11 +81,6 @@ BYTES = {
     11: PROCESS_BYTES + ENDPOINT + SUMS_WITH_NAMES + UNIQUE + ERROR + TAGS,
 }
 each_version = pytest.mark.parametrize("version", VERSIONS)
-#: Where each version takes a while: in the quick run these two.
-newest_and_oldest = pytest.mark.parametrize(
-    "version",
-    mostly_slow(sorted(VERSIONS, key=lambda version: (1 < version < 11, version)), quick=2),
-)
 
 
 def info_of(version: int) -> SubscriptionInfo:
@@ -131,7 +126,7 @@ def test_a_member_without_state(version: int) -> None:
     assert (read.task_offset_sums, read.user_endpoint, read.client_tags) == ({}, None, {})
 
 
-@newest_and_oldest
+@oldest_and_newest
 def test_what_a_version_carries_comes_back(version: int) -> None:
     @examples(60)
     @given(subscription_infos(version))
@@ -141,7 +136,7 @@ def test_what_a_version_carries_comes_back(version: int) -> None:
     check()
 
 
-@newest_and_oldest
+@oldest_and_newest
 def test_bytes_that_were_read_are_written_again_as_they_were(version: int) -> None:
     """The order of tasks and tags is kept."""
 
