@@ -412,6 +412,8 @@ def main() -> int:
     )
     parser.add_argument("verb", choices=verbs)
     verb = parser.parse_args().verb
+    # `su` without a dash, and some services, leave root without the folders of what only root runs.
+    os.environ["PATH"] = f"{os.environ['PATH']}:/usr/sbin:/sbin"
     try:
         return verbs[verb](find_engine())
     except ContainerError as error:

@@ -34,6 +34,8 @@ _RESTLESS_CAUSES: Final = frozenset(
     {"member_joined", "member_left", "revocation_follow_up", "leader_rejoined"}
 )
 
+_SECOND_PHASE: Final = "CompletingRebalance"
+
 #: Libraries that join anew, without leaving, when they can't reach their coordinator for a moment.
 _GIVE_UP: Final = frozenset({"kafkajs"})
 
@@ -246,16 +248,35 @@ def needless_rebalances(story: Story) -> Iterator[str]:
     """Rebalances start only where members come or go, and each cause is known."""
     restless = {group.name for group in story.groups if group.is_restless}
     excused = groups_that_give_up(story) | groups_left_unheard(story)
+    phases_taken_over = _second_phases_taken_over(story)
     for line in events_of(story.journal, RebalanceStarted):
         event = line.event
         assert isinstance(event, RebalanceStarted)
         if not story.formed_ms <= line.ts < story.ended_ms or event.group in excused:
+            continue
+        is_anew = event.cause == "subscription_changed" and event.from_state == _SECOND_PHASE
+        if is_anew and (event.group, event.generation) in phases_taken_over:
             continue
         if event.group not in restless or event.cause not in _RESTLESS_CAUSES:
             yield (
                 f"{event.group} rebalanced on {line.node} at {line.ts}:"
                 f" {event.cause} ({event.detail})"
             )
+
+
+def _second_phases_taken_over(story: Story) -> set[tuple[str, int]]:
+    """Groups and generations that a node went on with when assignments were still to come.
+
+    Java's members who wait for theirs join again when they are told of another coordinator.  By
+    then they know their new generation and say so, which is not what they said before; Kafka starts
+    over with that as well.
+    """
+    lines = events_of(story.journal, GroupRecovered)
+    return {
+        (line.event.group, line.event.generation)
+        for line in lines
+        if isinstance(line.event, GroupRecovered) and line.event.state == _SECOND_PHASE
+    }
 
 
 def ended_sessions(story: Story) -> Iterator[str]:
@@ -332,6 +353,26 @@ def unserved(story: Story) -> Iterator[str]:
                 )
 
 
+def answered_late(story: Story) -> Iterator[str]:
+    """Each request of each member is answered soon enough, also while others are served."""
+    excused = groups_left_unheard(story) | groups_that_give_up(story)
+    for record in story.records:
+        group, waited_s = _group_of(record.member), record.at_s - record.asked_s
+        if not record.asked_s or waited_s <= story.lease_s + _SLACK_S or group in excused:
+            continue
+        since_s = record.asked_s - story.lease_s - _SLACK_S
+        away_s = max(
+            (f.away_s for f in story.faults if f.at_s < record.at_s and f.over_s > since_s),
+            default=0.0,
+        )
+        limit_s = story.lease_s + away_s + _SLACK_S
+        if waited_s > limit_s and record.asked_s < story.ended_s:
+            yield (
+                f"{record.member} waited {waited_s:.1f} s for an answer ({record.what}) to what it"
+                f" asked at {record.asked_s:.1f}; {limit_s:.1f} s are allowed"
+            )
+
+
 def waits_by_fault(story: Story) -> list[dict[str, float]]:
     """For each fault, how long each group went without an acknowledged commit at the longest.
 
@@ -370,6 +411,7 @@ CHECKS: Final = {
     "rebalances without need": needless_rebalances,
     "sessions that ended": ended_sessions,
     "groups not served in time": unserved,
+    "members answered late": answered_late,
     "journals that are not whole": torn_journals,
 }
 

@@ -232,6 +232,19 @@ def test_fail_over_that_starts_a_rebalance() -> None:
     assert said.startswith(f"{GROUP} rebalanced on 2")
 
 
+def test_rebalance_that_begins_anew_after_a_fail_over_in_its_second_phase() -> None:
+    anew = replace(started(2, "subscription_changed"), from_state="CompletingRebalance")
+    lines = [journalled(9.9, "2", replace(recovered(2), state="CompletingRebalance"))]
+    assert found(well(journal=[*lines, journalled(10.0, "2", anew)], is_restless=True)) == {}
+    for other in (
+        replace(anew, generation=3),
+        replace(anew, from_state="Stable"),
+        replace(anew, cause="topic_changed"),
+    ):
+        story = well(journal=[*lines, journalled(10.0, "2", other)], is_restless=True)
+        assert "rebalances without need" in found(story)
+
+
 @pytest.mark.parametrize("cause", ["session_expired", "subscription_changed", "topic_changed"])
 def test_restless_group_rebalances_for_its_own_reasons_only(cause: str) -> None:
     lines = [journalled(10.0, "2", started(1, cause))]
@@ -328,6 +341,18 @@ def test_group_that_is_never_served_again() -> None:
     fault = Fault("kill", "node 1", 10.5, 14.0)
     story = without_acks(well(faults=[fault]), 10.5, 100.0)
     assert "groups not served in time" in found(story)
+
+
+def test_member_that_waits_while_others_are_served() -> None:
+    """Commits of librdkafka once did, for up to a minute, as each coordinator was given up."""
+    fault = Fault("long pause", "node 1", 10.5, 14.5, away_s=4.0)
+    in_time = replace(told(21.0, SECOND, "acked", offsets={1: 1}), asked_s=10.0)
+    assert found(well(in_time, faults=[fault])) == {}
+    (said,) = found(well(replace(in_time, at_s=22.5), faults=[fault]))["members answered late"]
+    assert said == (
+        f"{SECOND} waited 12.5 s for an answer (acked) to what it asked at 10.0; 12.0 s are allowed"
+    )
+    assert "members answered late" in found(well(replace(in_time, at_s=18.5)))
 
 
 def test_summary_tells_the_verdict_of_each_check() -> None:

@@ -53,5 +53,6 @@ def needs_spark(nodeid: str) -> bool:
 
 def rank(item: pytest.Item) -> tuple[int, str]:
     """Where a test stands among all, the lower, the earlier: in whatever order they are found."""
-    stages = (needs_spark(item.nodeid), item.nodeid.startswith(_LONG), True)
+    is_long = item.nodeid.startswith(_LONG) or item.get_closest_marker("slow") is not None
+    stages = (needs_spark(item.nodeid), is_long, True)
     return stages.index(True), str(item.path)

@@ -61,6 +61,7 @@ class Connection(asyncio.Protocol):
         "exchanges",
         "gone",
         "guard",
+        "hurry",
         "incoming",
         "last_answer",
         "on_reply",
@@ -80,19 +81,16 @@ class Connection(asyncio.Protocol):
         self._registry, self.endpoint, self.principal = registry, endpoint, who
         self.advertised, self.last_answer = endpoint.advertised, LastAnswer()
         self.on_reply, self.turns = registry.on_reply, registry.turns
-        self.strangers = registry.strangers
-        self.times = TimeLimits()
+        self.strangers, self.times = registry.strangers, TimeLimits()
         self.incoming = Incoming(registry.limits, self.times, registry.charge)
-        self._fast_path = FastPath(registry.fast_answers)
-        self._outgoing = Outgoing(registry)
-        self.exchanges = self._outgoing.exchanges
+        self._fast_path, self._outgoing = FastPath(registry.fast_answers), Outgoing(registry)
+        self.exchanges, self.hurry = self._outgoing.exchanges, self._outgoing.hurry
         # Read, but to wait until fewer are in flight. While there is a backlog nothing is read.
         self._backlog: list[bytes] = []
         self._scheduled = False  # The backlog is looked at in the loop's next turn.
         self._corked = False  # Answers are collected, to be sent together.
         self._reading = True  # What this connection last told its transport.
-        self._close_reason = CloseReason.PEER
-        self.peer, self.gone = Peer(), False
+        self.peer, self.gone, self._close_reason = Peer(), False, CloseReason.PEER
         self.window = registry.limits.max_requests_in_flight
         #: Stands before the connection until its client is known; None from then on.
         self.guard: Guard | None = guard_for(self, endpoint.terms.authenticator)
@@ -189,6 +187,8 @@ class Connection(asyncio.Protocol):
         self._corked = True
         try:
             taken = self._handle(payloads, int(now * 1000))
+            if self._outgoing.has_patient:
+                self.hurry()
         except Exception:  # noqa: BLE001  # whatever it is, it must not take the loop with it
             self._close_for_bug()
         self._corked = False

@@ -71,6 +71,9 @@ class ReplyPath(Protocol):
     def flush(self) -> None:
         """Send the answers that are ready and behind no other request."""
 
+    def hurry(self) -> None:
+        """Tell the requests that can be answered early if others wait behind them."""
+
     def authenticate(self, exchange: Exchange) -> None:
         """Take a request to authenticate."""
 
@@ -92,6 +95,7 @@ class Exchange:
         "_complete",
         "_is_answered",
         "_path",
+        "_when_followed",
         "_when_gone",
         "frame",
         "message",
@@ -103,6 +107,7 @@ class Exchange:
     def __init__(self, path: ReplyPath, request: Request, received_ms: int) -> None:
         self._path = path
         self._when_gone: Callable[[Exchange], object] | None = None
+        self._when_followed: Callable[[Exchange], object] | None = None
         self._complete: Callable[[Any], Any] | None = None
         self._is_answered = False
         #: The encoded answer; None until there is one.
@@ -164,6 +169,7 @@ class Exchange:
         if self._is_answered:
             raise AssertionError(f"a second reply to {self.request.api_key.title}")
         self._is_answered = True
+        self._when_followed = None
         request = self.request
         if self._complete is not None:
             try:
@@ -229,6 +235,27 @@ class Exchange:
         forget, self._when_gone = self._when_gone, None
         if forget is not None and self.frame is None:
             forget(self)
+
+    @property
+    def is_patient(self) -> bool:
+        """Whether it waits only for as long as no other request has to."""
+        return self._when_followed is not None
+
+    def when_followed(self, answer: Callable[[Exchange], object] | None) -> None:
+        """Have `answer` called, maybe at once, if a request of another kind waits behind this one.
+
+        Answers keep the order of requests, so whatever a client sends next waits as well.  None
+        takes it back.
+        """
+        self._when_followed = answer
+        if answer is not None:
+            self._path.hurry()
+
+    def be_followed(self) -> None:
+        """Learn that another request waits."""
+        answer, self._when_followed = self._when_followed, None
+        if answer is not None:
+            answer(self)
 
     def authenticate(self) -> None:
         """Let the connection answer, as it is what authenticates its client."""

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final, final
 
+from coterie_protocol import ApiKey
 from coterie_server.net.exchange import Exchange
 from coterie_server.net.registry import Registry
 
@@ -21,7 +22,7 @@ _POSTED_TOGETHER_MAX_BYTES: Final = 4096
 class Outgoing:
     """Writes answers to the transport, which is known once the connection is made."""
 
-    __slots__ = ("_registry", "_unposted", "exchanges", "transport")
+    __slots__ = ("_registry", "_unposted", "exchanges", "has_patient", "transport")
 
     transport: asyncio.Transport
 
@@ -29,6 +30,8 @@ class Outgoing:
         self._registry = registry
         #: The requests in flight, in their order: their answers are still to be sent.
         self.exchanges: deque[Exchange] = deque()
+        #: Whether some of them may be answered early, for the sake of those behind them.
+        self.has_patient = False
         #: What the outbox is to post; everything else has to go behind it.
         self._unposted = b""
 
@@ -69,6 +72,21 @@ class Outgoing:
         while self.exchanges and (frame := self.exchanges[0].frame) is not None:
             self.exchanges.popleft()
             yield frame
+
+    def hurry(self) -> None:
+        """Have answered what can be answered early and has a request of another kind behind it.
+
+        Of the same kind there may be more, which are ready to wait as well.
+        """
+        self.has_patient = False
+        kinds_behind: set[ApiKey] = set()
+        for exchange in reversed(tuple(self.exchanges)):
+            kind = exchange.request.api_key
+            if kinds_behind - {kind}:
+                exchange.be_followed()
+            elif exchange.is_patient:
+                self.has_patient = True
+            kinds_behind.add(kind)
 
     def excess(self) -> int:
         """How many bytes are unsent, if that is too much to add an answer that is ready; else 0."""

@@ -1,4 +1,4 @@
-"""Fetches that wait, for as long as they may, for records that never come."""
+"""Fetches that wait, for records that never come, as long as nothing has to wait behind them."""
 
 from __future__ import annotations
 
@@ -26,6 +26,11 @@ class Timer(Protocol):
 class ParkedFetches:
     """Keeps Fetches until their time is up, something has changed, or their connection has gone.
 
+    A Fetch ends its wait for other requests behind it as well.  For half a second, as most clients
+    wait, none of them would be answered: not even which coordinator a group has, which librdkafka
+    asks where it fetches.  If that takes it more than 100 ms while a commit waits for the answer,
+    it gives each coordinator up as soon as it has found it.
+
     Only its client waits for a Fetch, so nothing of one outlives its connection: neither
     the request, nor the answer that was prepared, nor the timer.
     """
@@ -42,6 +47,7 @@ class ParkedFetches:
         timer = self._call_later(wait_ms / 1000, self._answer, exchange)
         self._parked[exchange] = answer, timer
         exchange.when_gone(self._drop)
+        exchange.when_followed(self._answer)
 
     def wake(self, topics: Collection[str]) -> None:
         """Tell all who wait for records of these topics that they are not what they were."""
@@ -60,6 +66,7 @@ class ParkedFetches:
         for exchange in taken:
             self._forget(exchange)
             exchange.when_gone(None)
+            exchange.when_followed(None)
         return taken
 
     def _answer(self, exchange: Exchange, answer: FetchResponse | None = None) -> None:

@@ -45,6 +45,9 @@ class Request:
         """Remember who wants to know."""
         self.forget = forget
 
+    def when_followed(self, answer: object) -> None:
+        """Ask for nothing else."""
+
     def go(self) -> None:
         """Hang up."""
         if self.forget is not None:

@@ -16,6 +16,7 @@ from coterie_protocol.messages import (
     FetchRequest,
     FetchResponse,
     FetchTopic,
+    FindCoordinatorRequest,
     PartitionData,
 )
 from coterie_server.net import Exchange
@@ -28,7 +29,7 @@ from coterie_server.server import Address, ListenerOptions, Server, ServerOption
 from coterie_server.serving.node import Node
 from coterie_server.serving.parked_fetches import ParkedFetches
 from coterie_server.turns import Turns
-from tests.server.net.doubles import FakeListener, ParkingHandler, heartbeat, until
+from tests.server.net.doubles import FakeListener, ParkingHandler, heartbeat, ok, until
 
 
 class Timer:
@@ -85,6 +86,9 @@ class Client:
         if self.goes_when_answered:
             self.go()
 
+    def hurry(self) -> None:
+        """Nothing is sent behind a Fetch."""
+
     def authenticate(self, exchange: Exchange) -> None:
         """These tests do not do that."""
         raise AssertionError(exchange)
@@ -109,6 +113,20 @@ class Client:
         self.gone = True
         for exchange in self.exchanges:
             exchange.abandon()
+
+
+class Patient:
+    """Parks Fetches and answers all else."""
+
+    def __init__(self) -> None:
+        self._parked = ParkedFetches(Timers().call_later)
+
+    def handle(self, exchange: Exchange) -> None:
+        """Take a request."""
+        if isinstance(exchange.message, FetchRequest):
+            self._parked.park(exchange, nothing("t"), 500)
+        else:
+            exchange.reply(ok())
 
 
 def nothing(*topics: str) -> FetchResponse:
@@ -209,6 +227,62 @@ def test_exchange_of_a_lost_connection_is_given_back_at_once() -> None:
     assert given_back == handler.exchanges
 
 
+def test_requests_of_another_kind_do_not_wait_for_one_that_need_not_wait() -> None:
+    """None of the earlier ones does, though more of its own kind may be between."""
+    client = FakeListener(Patient()).connect()
+    client.send(_long_fetch(1), _long_fetch(2))
+    assert client.answered_or_written() == []
+    client.send(heartbeat(3))
+    assert client.answered_or_written() == [1, 2, 3]
+
+
+def test_those_that_come_in_one_piece() -> None:
+    client = FakeListener(Patient()).connect()
+    client.send(_long_fetch(1) + heartbeat(2) + _long_fetch(3))
+    assert client.answered_or_written() == [1, 2]
+    client.send(_long_fetch(4))
+    assert client.answered_or_written() == [1, 2]
+
+
+def test_wait_that_begins_when_others_wait_already() -> None:
+    """As where a right has to be looked up first."""
+    client = FakeListener(handler := ParkingHandler()).connect()
+    client.send(_long_fetch(1), heartbeat(2))
+    handler.answer([1])
+    fetch, *_ = handler.exchanges
+    fetch.when_followed(lambda exchange: exchange.reply(nothing("t")))
+    assert client.answered_or_written() == [1, 2]
+
+
+def test_what_is_taken_back_is_not_answered_early() -> None:
+    client = FakeListener(handler := ParkingHandler()).connect()
+    client.send(_long_fetch(1))
+    handler.exchanges[0].when_followed(lambda exchange: exchange.reply(nothing("t")))
+    handler.exchanges[0].when_followed(None)
+    client.send(heartbeat(2))
+    assert client.answered_or_written() == []
+
+
+@pytest.mark.asyncio
+async def test_coordinator_is_told_at_once_to_a_client_that_waits_for_records() -> None:
+    """With librdkafka it is asked where records are fetched; see `ParkedFetches`."""
+    async with Server(
+        ServerOptions(listeners=(ListenerOptions(Address("127.0.0.1", 0)),), topics={"t": 1})
+    ) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.address.port)
+        writer.write(_long_fetch(1))
+        await until(lambda: server.node.parked_fetches == 1)
+        writer.write(encode_request(FindCoordinatorRequest(key="g"), 2, 2, "me"))
+        numbers = [await _answered(reader), await _answered(reader)]
+        writer.close()
+    assert numbers == [1, 2]
+
+
+async def _answered(reader: asyncio.StreamReader) -> int:
+    size = int.from_bytes(await reader.readexactly(4))
+    return int.from_bytes((await reader.readexactly(size))[:4])
+
+
 @pytest.mark.asyncio
 async def test_vanished_clients_leave_no_fetch_behind() -> None:
     """A server over a real socket: the client goes, and so does all that it asked for."""
@@ -236,7 +310,7 @@ def test_vanished_clients_leave_no_early_requests() -> None:
     stays.lose()
 
 
-def _long_fetch() -> bytes:
+def _long_fetch(correlation_id: int = 7) -> bytes:
     """A request that would wait for 24 days."""
     partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1)
     message = FetchRequest(
@@ -244,7 +318,7 @@ def _long_fetch() -> bytes:
         min_bytes=1,
         topics=(FetchTopic(topic="t", partitions=(partition,)),),
     )
-    return encode_request(message, 11, 7, "me")
+    return encode_request(message, 11, correlation_id, "me")
 
 
 def test_a_fetch_that_a_change_has_ended_says_so() -> None:

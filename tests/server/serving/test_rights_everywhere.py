@@ -98,6 +98,9 @@ class Asked:
     def when_gone(self, forget: object) -> None:
         """Stay."""
 
+    def when_followed(self, answer: object) -> None:
+        """Ask for nothing else."""
+
 
 def whole(message: Any) -> Any:
     """An answer that is made to its end."""
