@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final
 
@@ -356,7 +356,7 @@ def unserved(story: Story) -> Iterator[str]:
 def answered_late(story: Story) -> Iterator[str]:
     """Each request of each member is answered soon enough, also while others are served."""
     excused = groups_left_unheard(story) | groups_that_give_up(story)
-    for record in story.records:
+    for record in _answers(story):
         group, waited_s = _group_of(record.member), record.at_s - record.asked_s
         if not record.asked_s or waited_s <= story.lease_s + _SLACK_S or group in excused:
             continue
@@ -371,6 +371,20 @@ def answered_late(story: Story) -> Iterator[str]:
                 f"{record.member} waited {waited_s:.1f} s for an answer ({record.what}) to what it"
                 f" asked at {record.asked_s:.1f}; {limit_s:.1f} s are allowed"
             )
+
+
+def _answers(story: Story) -> Iterator[Record]:
+    """The answers that members got, and those for which they still waited in the end."""
+    answers = [record for record in story.records if record.what != "sent"]
+    answered = {_request(record) for record in answers}
+    yield from answers
+    for record in story.records:
+        if _request(record) not in answered:
+            yield replace(record, at_s=story.ended_s)
+
+
+def _request(record: Record) -> tuple[str, int, float]:
+    return record.member, record.life, record.asked_s
 
 
 def waits_by_fault(story: Story) -> list[dict[str, float]]:

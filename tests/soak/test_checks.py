@@ -134,6 +134,8 @@ def test_commit_that_failed_may_be_kept_or_not() -> None:
     assert found(well(failed)) == {}
     assert found(well(failed, final={0: 41})) == {}
     assert list(found(well(failed, final={0: 42}))) == ["acknowledged commits lost"]
+    sent = replace(failed, what="sent")  # its program ended before it was answered
+    assert found(well(sent, final={0: 41})) == {}
 
 
 def test_commit_that_was_acknowledged_while_it_was_read() -> None:
@@ -353,6 +355,13 @@ def test_member_that_waits_while_others_are_served() -> None:
         f"{SECOND} waited 12.5 s for an answer (acked) to what it asked at 10.0; 12.0 s are allowed"
     )
     assert "members answered late" in found(well(replace(in_time, at_s=18.5)))
+
+
+def test_member_that_waits_to_the_end() -> None:
+    sent = replace(told(30.005, SECOND, "sent", offsets={1: 1}), asked_s=30.005)
+    (said,) = found(well(sent))["members answered late"]
+    assert "answer (sent) to what it asked at 30.0" in said
+    assert found(well(sent, replace(sent, what="acked", at_s=30.1))) == {}
 
 
 def test_summary_tells_the_verdict_of_each_check() -> None:

@@ -194,6 +194,7 @@ public final class SoakMembers {
             counted.forEach((partition, offset) ->
                 offsets.put(new TopicPartition(topic, partition), new OffsetAndMetadata(offset)));
             double asked = now();
+            writeOffsets("sent", asked, counted, null);
             try {
                 consumer.commitSync(offsets);
             } catch (RuntimeException error) {

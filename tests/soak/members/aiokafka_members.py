@@ -93,6 +93,7 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]  # it has no typ
         self._done = {partition: done + 1 for partition, done in self._done.items()}
         offsets, asked_s = dict(self._done), time.monotonic()
         places = {TopicPartition(self._orders.topic, p): offset for p, offset in offsets.items()}
+        self._recorder.offsets("sent", asked_s, offsets)
         try:
             await self._consumer.commit(places)
         except Exception as error:  # noqa: BLE001  # it is told, whatever it is

@@ -84,6 +84,7 @@ class _Member:
 
     async def _commit(self, partition: Partition, offset: int) -> None:
         asked_s, offsets = time.monotonic(), {partition.number: offset}
+        self._recorder.offsets("sent", asked_s, offsets)
         try:
             await partition.commit(offset)
         except PartitionLostError as error:

@@ -103,6 +103,7 @@ class Member {
     const offsets = Object.fromEntries(this.done);
     const asked = now();
     this.isAnswered = false;
+    this.tell('sent', { asked, offsets });
     try {
       await this.consumer.commitOffsets(
         [...this.done].map(([partition, offset]) => ({

@@ -102,6 +102,7 @@ class PollingMember(ABC):
         self.done = offsets = {partition: done + 1 for partition, done in self.done.items()}
         offsets = dict(offsets)
         asked_s = time.monotonic()
+        self.recorder.offsets("sent", asked_s, offsets)
         try:
             self.commit(offsets)
         except Exception as error:  # noqa: BLE001  # it is told, whatever it is

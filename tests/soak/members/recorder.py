@@ -6,6 +6,7 @@ the same for all processes of a machine:
 
     {"at": 1.1, "member": "g07-2", "life": 1, "what": "assigned", "partitions": [0, 3]}
     {"at": 1.2, ..., "what": "read", "asked": 1.1, "offsets": {"0": 7, "3": 0}}
+    {"at": 1.2, ..., "what": "sent", "asked": 1.2, "offsets": {"0": 8, "3": 1}}
     {"at": 1.3, ..., "what": "acked", "asked": 1.2, "offsets": {"0": 8, "3": 1}}
     {"at": 1.4, ..., "what": "failed", "asked": 1.2, "offsets": {"0": 9}, "error": "..."}
     {"at": 1.5, ..., "what": "revoked", "partitions": [3]}            or "lost"
@@ -130,7 +131,7 @@ class MemberRecorder:
     def offsets(
         self, what: str, asked_s: float, offsets: Mapping[int, int], **more: object
     ) -> None:
-        """Record what was answered about offsets."""
+        """Record what was asked about offsets, or answered."""
         self.tell(what, asked=asked_s, offsets=dict(offsets), **more)
 
     def generation(self, number: int) -> None:
