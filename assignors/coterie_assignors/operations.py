@@ -90,7 +90,9 @@ class _Shares:
     def keep(self, claims: Mapping[str, Claim]) -> None:
         """Leave everything where it is, and give to others what has no owner."""
         owners = {pair: name for name, pairs in self._operations.had.items() for pair in pairs}
-        owners |= _claimed(claims)
+        owners |= {
+            pair: name for pair, name in _claimed(claims).items() if not self._is_memory(pair, name)
+        }
         orphans = []
         for pair in self._existing():
             owner = owners.get(pair)
@@ -100,6 +102,11 @@ class _Shares:
                 orphans.append(pair)
         for pair in orphans:
             self._give_to_best(pair)
+
+    def _is_memory(self, pair: Pair, name: str) -> bool:
+        """Whether a newcomer tells of what it had once, as eager members do, and does not have."""
+        is_new = name in self._operations.newcomers
+        return is_new and pair not in flatten(self._members[name].owned)
 
     # -- drains --------------------------------------------------------------------------------
 

@@ -26,7 +26,7 @@ from coterie_assignors import (
     WarmSettings,
     lead,
 )
-from coterie_protocol.consumer import flatten
+from coterie_protocol.consumer import flatten, group_by_topic
 from tests.assignors.world import Pair, assert_valid, group, having, loads, member
 from tests.support.cases import for_each
 
@@ -317,6 +317,18 @@ def test_what_the_dead_had_goes_to_the_least_busy_but_not_to_newcomers(
     ((after,), _) = settle(assignor(), {"t": 6}, members, frozen)
     assert after["a"] == set(pairs(0, 1, 2))
     assert after["b"] == set(pairs(3, 4, 5))
+
+
+def test_what_a_newcomer_remembers_is_not_what_it_has() -> None:
+    """An eager one that was dropped, and joins anew, still tells what it had before."""
+    remembered = StickyAssignor().subscription_user_data(["t"], group_by_topic(pairs(1, 2)), 4)
+    members = group(
+        member("a", ["t"], pairs(0, 1), 4),
+        replace(member("new", ["t"]), user_data=remembered),
+    )
+    frozen = replace(FROZEN, newcomers=frozenset({"new"}))
+    answer = step(StickyAssignor(), {"t": 3}, members, frozen)
+    assert flatten(answer.assignment["a"]) == set(pairs(0, 1, 2))
 
 
 @for_each("assignor", ALL)
