@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -19,7 +20,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient
 
-from coterie_client import Admin
+from coterie_client import Admin, Group, Partition
 from coterie_protocol.journal import Line, RebalanceStarted
 from coterie_server.journal import read_journal
 from tests.live.commands import CommandRunner
@@ -288,6 +289,30 @@ def test_others_take_the_groups_of_a_worker_that_hangs_until_it_is_started_again
         eventually(lambda: not is_alive(hangs), "it is killed")
         eventually(lambda: len(shards_of(other, 2)) == 25, "it has its share again")
         assert committed(daemon, SECOND) == 7
+
+
+def test_members_of_ours_leave_a_worker_that_hangs(tmp_path: Path) -> None:
+    """No connection breaks, as when a machine has lost its power, and yet they find the other."""
+    at_once = SETTINGS | {"shard.lease.ms": 1_000}
+    with WorkersDaemon(tmp_path, settings=at_once, topics={"t": 1}) as daemon:
+        eventually(lambda: know_each_other(daemon), "the workers know each other")
+        hangs = daemon.pids()[2]
+
+        async def work(partition: Partition) -> None:
+            await partition.commit(1)
+            os.kill(hangs, signal.SIGSTOP)
+            await partition.commit(2)
+            assert is_alive(hangs)  # a worker that hangs for ten seconds is killed
+            group.stop()
+
+        async def join() -> None:
+            async with asyncio.timeout(60), group:
+                await group.run(work)
+
+        group = Group(daemon.address, SECOND, topics=["t"])
+        run(join())
+        eventually(lambda: not is_alive(hangs), "it is killed")
+        assert committed(daemon, SECOND) == 2
 
 
 def shards_of(asked: Asked, node_id: int) -> list[int]:

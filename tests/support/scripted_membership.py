@@ -40,7 +40,7 @@ from coterie_client.membership.warm_blocks import (
     encode_orders,
     read_report,
 )
-from coterie_client.wire.addresses import NodeAddress, TopicPartition
+from coterie_client.wire.addresses import AnyNode, NodeAddress, TopicPartition
 from coterie_protocol.consumer import (
     NEEDS_REJOIN,
     Assignment,
@@ -206,13 +206,29 @@ class Script:
     # -- what it sends -------------------------------------------------------------------------
 
     def awaited(self, kind: type[Any] | None = None) -> list[Send]:
-        """The requests whose answers still matter to the member."""
+        """The requests whose answers still matter to the member, but for doubts."""
         handlers = self.machine._outbox._handlers  # noqa: SLF001  # what liveness is about
         return [
             send
             for ticket, send in self.outbox.items()
             if ticket in handlers and (kind is None or isinstance(send.message, kind))
+            if not _is_doubt(send)
         ]
+
+    def doubt(self) -> Send | None:
+        """The question to other nodes, because the coordinator is silent, that is under way."""
+        return next(filter(_is_doubt, self.outbox.values()), None)
+
+    def name(self, node: NodeAddress | None) -> None:
+        """Answer that question; None if no node does."""
+        doubt = self.doubt()
+        assert doubt is not None, self.describe()
+        if node is not None:
+            found = FindCoordinatorResponse(node_id=1, host=node.host, port=node.port)
+            self.answer_ticket(doubt.ticket, found)
+        else:
+            del self.outbox[doubt.ticket]
+            self.do(self.machine.failed(doubt.ticket, Failure(FailureKind.LOST), self.now_ms))
 
     def asks(self, kind: type[M]) -> M:
         """The one request of a kind that waits for an answer."""
@@ -223,8 +239,8 @@ class Script:
         return bool(self.awaited(kind))
 
     def sent(self, kind: type[M]) -> list[M]:
-        """All requests of a kind so far."""
-        sends = [action for action in self.actions if isinstance(action, Send)]
+        """All requests of a kind so far, but for doubts."""
+        sends = [each for each in self.actions if isinstance(each, Send) and not _is_doubt(each)]
         return [send.message for send in sends if isinstance(send.message, kind)]
 
     def _one(self, kind: type[Any]) -> Send:
@@ -474,3 +490,7 @@ class Script:
             f"{machine.phase.name} {machine.identity} owns {sorted(machine.owned)} "
             f"awaits {waiting} revoking {sorted(self.revoking)} due in {self.due_in()}"
         )
+
+
+def _is_doubt(send: Send) -> bool:
+    return isinstance(send.to, AnyNode) and send.to.but is not None

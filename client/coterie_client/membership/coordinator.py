@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from enum import Enum, auto
 from typing import Final
 
-from coterie_client.membership.actions import Failure, FailureKind
-from coterie_client.membership.context import Context
+from coterie_client.membership.actions import Failure, FailureKind, Hangup
+from coterie_client.membership.context import Context, Handler
 from coterie_client.membership.events import (
     CoordinatorFound,
     CoordinatorLost,
     CoordinatorReached,
     RetryPlanned,
 )
-from coterie_client.wire.addresses import ANY, Lane, NodeAddress
+from coterie_client.wire.addresses import ANY, AnyNode, Lane, NodeAddress
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.errors import error_for
 from coterie_protocol.messages.find_coordinator import (
@@ -75,10 +75,17 @@ def reaction_to(code: int) -> Reaction:
 
 
 class CoordinatorLookup:
-    """Knows the coordinator's address, or looks for it."""
+    """Knows the coordinator's address, or looks for it.
+
+    A coordinator whose machine has lost its power, or whose process hangs, breaks no connection: it
+    just is silent.  Long before a request to it has taken too long, another node may coordinate the
+    group.  So when it owes an answer for a moment, other nodes are asked, and if they name another
+    one, the member goes there.
+    """
 
     def __init__(self, context: Context) -> None:
         self._config = context.config
+        self._random = context.sources.random
         self._outbox = context.outbox
         self._fail = context.fail
         self._backoff = context.backoff()
@@ -87,13 +94,37 @@ class CoordinatorLookup:
         self._has_served = False
         #: Since when there is no coordinator that serves, if that was told.
         self._missing_since_ms: int | None = None
+        #: When to doubt that the coordinator is there, as it owes an answer; None if it owes none.
+        self._doubt_at_ms: int | None = None
+        #: How long it was given for that, and how long until it is doubted again.
+        self._patience_ms = 0
+        #: The question to another node that is under way.
+        self._doubt: int | None = None
         #: None while it is looked for.
         self.address: NodeAddress | None = None
 
     @property
     def deadline_ms(self) -> int | None:
         """When to look again, unless an answer is on its way."""
-        return self._next_ms if self.address is None and self._ticket is None else None
+        if self.address is None:
+            return self._next_ms if self._ticket is None else None
+        return self._doubt_at_ms if self._doubt is None else None
+
+    def owes_answer(self, now_ms: int, *, parks: bool = False) -> None:
+        """Note that the coordinator was asked something that it answers at once, unless it parks.
+
+        What waits for other members may wait for long.
+        """
+        config = self._config
+        patience_ms = config.heartbeat_interval_ms if parks else config.silence_ms
+        at_ms = now_ms + patience_ms
+        if self._doubt_at_ms is None or at_ms < self._doubt_at_ms:
+            self._doubt_at_ms, self._patience_ms = at_ms, patience_ms
+
+    def heard(self, node: NodeAddress | None) -> None:
+        """Note that a node has answered, or that its answer does not matter any more."""
+        if node == self.address:
+            self._doubt_at_ms = None
 
     def confirm(self, now_ms: int) -> None:
         """Note that the node has answered as a coordinator does."""
@@ -116,19 +147,41 @@ class CoordinatorLookup:
         self._outbox.report(lost)
         self._note_missing(now_ms)
         self.address, self._has_served = None, False
+        self._doubt_at_ms = None
         # It often takes a moment until there is another, so the first question waits a little too.
         self._next_ms = now_ms + self._backoff.next_ms()
 
     def advance(self, now_ms: int) -> None:
         """Send FindCoordinator, if it is time to."""
-        if self.address is not None or self._ticket is not None:
+        if self.address is not None:
+            self._ask_others(self.address, now_ms)
             return
-        if self._next_ms is not None and now_ms < self._next_ms:
+        if self._ticket is not None or (self._next_ms is not None and now_ms < self._next_ms):
             return
+        self._ticket = self._ask(ANY, self._config.any_timeout_ms, self._answered)
+
+    def _ask(self, whom: AnyNode, timeout_ms: int, take: Handler) -> int:
         # By one key and not by a list of them: a version that every broker knows.
         message = FindCoordinatorRequest(key=self._config.group)
-        timeout_ms = self._config.request_timeout_ms
-        self._ticket = self._outbox.send(message, ANY, Lane.KEEPALIVE, timeout_ms, self._answered)
+        return self._outbox.send(message, whom, Lane.KEEPALIVE, timeout_ms, take)
+
+    def _ask_others(self, silent: NodeAddress, now_ms: int) -> None:
+        if self._doubt is not None or self._doubt_at_ms is None or now_ms < self._doubt_at_ms:
+            return
+        # Not all members of a node that stands still at the same moment.
+        self._doubt_at_ms = now_ms + int(self._patience_ms * (1 + self._random() / 2))
+
+        def told(answer: FindCoordinatorResponse | Failure, then_ms: int) -> None:
+            self._doubt = None
+            if isinstance(answer, Failure) or self._doubt_at_ms is None:
+                return
+            named = NodeAddress(answer.host, answer.port)
+            if reaction_to(answer.error_code) is Reaction.NONE and silent == self.address != named:
+                self._outbox.add(Hangup(silent))
+                self.forget(f"it is silent, and {named} coordinates the group", then_ms)
+                self._found(named)
+
+        self._doubt = self._ask(AnyNode(but=silent), self._config.silence_ms, told)
 
     def _answered(self, answer: FindCoordinatorResponse | Failure, now_ms: int) -> None:
         self._ticket = None
@@ -137,14 +190,17 @@ class CoordinatorLookup:
             return
         reaction = reaction_to(answer.error_code)
         if reaction is Reaction.NONE:
-            self.address = NodeAddress(answer.host, answer.port)
-            self._outbox.report(CoordinatorFound(node=str(self.address)))
+            self._found(NodeAddress(answer.host, answer.port))
             return
         error = error_for(answer.error_code, answer.error_message or None)
         if reaction is Reaction.FAIL:
             self._fail(error)
             return
         self._retry(str(error), now_ms)
+
+    def _found(self, address: NodeAddress) -> None:
+        self.address = address
+        self._outbox.report(CoordinatorFound(node=str(address)))
 
     def _failed(self, failure: Failure, now_ms: int) -> None:
         if failure.kind is FailureKind.REFUSED:

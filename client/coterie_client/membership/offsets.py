@@ -110,6 +110,7 @@ class Commits:
             if isinstance(answer, Failure):
                 self._failed(answer, node, then_ms)
             else:
+                self._lookup.heard(node)
                 self._answered(answer, identity, then_ms)
             self._requeue(dict(self._sent))
 
@@ -120,6 +121,7 @@ class Commits:
         self._outbox.send(
             request, self._lookup.address, Lane.KEEPALIVE, self._config.request_timeout_ms, answered
         )
+        self._lookup.owes_answer(now_ms)
 
     def _may_send(self) -> bool:
         state = self._state
@@ -254,6 +256,7 @@ class Fetches:
             self._config.request_timeout_ms,
             self._answered,
         )
+        self._lookup.owes_answer(now_ms)
 
     def fail(self, error: Exception) -> None:
         """Let all that is not answered yet fail."""
@@ -267,6 +270,7 @@ class Fetches:
         if isinstance(answer, Failure):
             self._failed(answer, now_ms)
         else:
+            self._lookup.heard(self._asked)
             self._take(answer, now_ms)
         for partition, keys in self._sent.items():
             self._waiting.setdefault(partition, [])[:0] = keys

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import Enum, StrEnum, auto
+from enum import StrEnum
 from typing import Final, TypeAlias
 
 from coterie_client import checks
@@ -40,17 +40,19 @@ class NodeAddress:
         return f"{host}:{self.port}"
 
 
-class AnyNode(Enum):
-    """The type of `ANY`."""
+@dataclass(frozen=True, slots=True)
+class AnyNode:
+    """Whichever node can be reached."""
 
-    ANY = auto()
+    #: The one that is not to be asked; None if there is none.
+    but: NodeAddress | None = None
 
     def __str__(self) -> str:
-        return "any node"
+        return "any node" if self.but is None else f"any node but {self.but}"
 
 
 #: Any node that can be reached.
-ANY: Final = AnyNode.ANY
+ANY: Final = AnyNode()
 
 
 class Lane(StrEnum):

@@ -163,11 +163,14 @@ class Network:
         deadline_s = asyncio.get_running_loop().time() + timeout_s
         if isinstance(to, NodeAddress):
             return await self._ask(self._node(to), message, lane, deadline_s)
-        return await self._ask_any(message, lane, deadline_s)
+        return await self._ask_any(message, to, lane, deadline_s)
 
-    async def _ask_any(self, message: Any, lane: Lane, deadline_s: float) -> Any:
+    async def _ask_any(self, message: Any, to: AnyNode, lane: Lane, deadline_s: float) -> Any:
         failures: list[Exception] = []
-        for node in self._candidates(lane):
+        candidates = [node for node in self._candidates(lane) if node.address != to.but]
+        if not candidates:
+            raise ConnectionFailedError(f"No node is known but {to.but}.")
+        for node in candidates:
             try:
                 return await self._ask(node, message, lane, deadline_s)
             except (ConnectionFailedError, ConnectionLostError) as error:
@@ -180,14 +183,20 @@ class Network:
         raise ConnectionFailedError(f"None of {len(failures)} nodes answered. {sentences}")
 
     def _candidates(self, lane: Lane) -> list[_Node]:
-        """All nodes, those most likely to answer soon first."""
+        """All nodes, those most likely to answer soon first.
+
+        A connection says little: one to a machine that has lost its power stays as it is.
+        """
         now_s = asyncio.get_running_loop().time()
         known = tuple(dict.fromkeys(self._known.values()))
         # Each client starts at a random node, so that not all of them choose the same.
         start = int(self._random() * len(known))
         addresses = dict.fromkeys((*known[start:], *known[:start], *self._bootstrap))
         nodes = [self._node(address) for address in addresses]
-        return sorted(nodes, key=lambda n: (not n.connected(lane), n.backoff.wait_s(now_s)))
+        return sorted(
+            nodes,
+            key=lambda n: (n.backoff.failures > 0, not n.connected(lane), n.backoff.wait_s(now_s)),
+        )
 
     async def _ask(self, node: _Node, message: Any, lane: Lane, deadline_s: float) -> Any:
         loop = asyncio.get_running_loop()

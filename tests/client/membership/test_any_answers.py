@@ -11,9 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 from coterie_client.membership import FailureKind
+from coterie_client.wire.addresses import NodeAddress
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.messages import JoinGroupRequest, SyncGroupRequest
-from tests.support.scripted_membership import Script
+from tests.support.scripted_membership import NODE, Script
 
 PARTITIONS = [("t", 0), ("t", 1), ("t", 2), ("u", 0), ("u", 1)]
 
@@ -26,6 +27,8 @@ CODES = (
     ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.FENCED_INSTANCE_ID,
 )
+
+OTHER = NodeAddress("other", 9093)
 
 FIXED = range(150)
 FRESH = 100
@@ -43,6 +46,7 @@ class SeededRun:
         """Let anything happen, and then only what is good."""
         likely: tuple[Callable[[], None], ...] = (self.answers,) * 8 + (
             self.fails,
+            self.doubts,
             self.releases,
             self.sleeps,
             self.sleeps,
@@ -89,6 +93,11 @@ class SeededRun:
         if send is not None:
             failure = self.random.choice([FailureKind.LOST, FailureKind.TIMED_OUT])
             self.script.fail(type(send.message), failure)
+
+    def doubts(self) -> None:
+        """Another node says who is the coordinator, if it is asked."""
+        if self.script.doubt() is not None:
+            self.script.name(self.random.choice([NODE, OTHER, None]))
 
     def releases(self) -> None:
         """Some of the work that is to end ends."""

@@ -7,19 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie_client.backoff import Backoff, RetryOptions
-from coterie_client.membership import FailureKind, MembershipConfig, Phase
+from coterie_client.membership import FailureKind, Hangup, MembershipConfig, Phase, Send
 from coterie_client.membership.events import (
     CoordinatorFound,
     CoordinatorLost,
     CoordinatorReached,
     RetryPlanned,
 )
-from coterie_client.wire.addresses import NodeAddress
+from coterie_client.wire.addresses import AnyNode, NodeAddress
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.messages import (
     FindCoordinatorRequest,
     HeartbeatRequest,
     JoinGroupRequest,
+    LeaveGroupRequest,
     MetadataRequest,
     OffsetCommitRequest,
     SyncGroupRequest,
@@ -240,3 +241,110 @@ def test_backoff_starts_over() -> None:
 def test_senseless_configuration(options: dict[str, object], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         MembershipConfig(**{"group": "g"} | options)  # type: ignore[arg-type]
+
+
+# -- a coordinator that is silent ------------------------------------------------------------------
+
+
+def silent() -> Script:
+    """A member at work whose heartbeat is not answered, and other nodes are asked about that."""
+    script = at_work()
+    script.sleep(3_000)
+    (beat,) = script.awaited(HeartbeatRequest)
+    assert beat.to == NODE
+    script.sleep(999)
+    assert script.doubt() is None
+    script.sleep(1)
+    return script
+
+
+def test_another_node_is_asked_about_a_coordinator_that_is_silent() -> None:
+    script = silent()
+    doubt = script.doubt()
+    assert doubt is not None
+    assert doubt.to == AnyNode(but=NODE)
+    assert doubt.message.key == "g"
+    assert script.seen(CoordinatorLost) == []
+
+
+def test_member_goes_where_the_group_is_coordinated_by_now() -> None:
+    """Though no connection is broken, as where a machine has lost its power."""
+    script = silent()
+    script.commit("k", T0, 7)
+    script.name(OTHER)
+    assert Hangup(NODE) in script.actions
+    assert script.seen(CoordinatorLost)[-1].node == str(NODE)
+    assert script.seen(CoordinatorFound)[-1].node == str(OTHER)
+    script.fail(HeartbeatRequest)  # as what is hung up on
+    script.fail(OffsetCommitRequest)
+    script.sleep(200)
+    assert [send.to for send in script.awaited(HeartbeatRequest)] == [OTHER]
+    assert [send.to for send in script.awaited(OffsetCommitRequest)] == [OTHER]
+    script.beat()
+    assert script.told == []
+    assert script.machine.phase is Phase.STABLE
+    assert len(script.sent(JoinGroupRequest)) == 1
+
+
+@pytest.mark.parametrize("named", [NODE, None])
+def test_member_waits_for_the_coordinator_that_it_still_is(named: NodeAddress | None) -> None:
+    """It asks again, as nodes notice a silence later than members do."""
+    script = silent()
+    script.name(named)
+    assert (script.machine.coordinator, script.doubt()) == (NODE, None)
+    script.sleep(1_500)
+    assert script.doubt() is not None
+    script.beat()
+    script.name(OTHER)  # too late: it has answered
+    assert script.machine.coordinator == NODE
+    script.sleep(1_400)
+    assert script.doubt() is None
+
+
+def test_late_word_about_a_former_coordinator() -> None:
+    script = silent()
+    script.beat(ErrorCode.NOT_COORDINATOR)
+    script.sleep(100)
+    script.find(OTHER)
+    script.name(NODE)
+    assert script.machine.coordinator == OTHER
+
+
+def test_commit_is_asked_about_as_well() -> None:
+    script = at_work()
+    script.commit("k", T0, 7)
+    script.sleep(1_000)
+    assert script.doubt() is not None
+
+
+def test_join_that_waits_for_others_is_asked_about_like_a_heartbeat() -> None:
+    """A member that owns nothing sends none, and would wait for minutes for who is not there."""
+    script = Script("t").start()
+    script.find()
+    script.sleep(2_999)
+    assert script.doubt() is None
+    script.sleep(1)
+    script.name(OTHER)
+    script.fail(JoinGroupRequest)
+    script.sleep(200)
+    assert [send.to for send in script.awaited(JoinGroupRequest)] == [OTHER]
+
+
+def test_leaving_is_told_to_the_coordinator_that_is_there() -> None:
+    script = at_work()
+    script.close()
+    script.release()
+    assert [send.to for send in script.awaited(LeaveGroupRequest)] == [NODE]
+    script.sleep(1_000)
+    script.name(OTHER)
+    script.fail(LeaveGroupRequest)
+    script.sleep(200)
+    assert [send.to for send in script.awaited(LeaveGroupRequest)] == [OTHER]
+
+
+def test_no_other_node_is_asked_while_all_is_well() -> None:
+    script = at_work()
+    for _ in range(10):
+        script.next_beat()
+    sends = [action for action in script.actions if isinstance(action, Send)]
+    assert [send for send in sends if isinstance(send.to, AnyNode) and send.to.but] == []

@@ -27,7 +27,7 @@ from coterie_client.wire import (
     Security,
     Tls,
 )
-from coterie_client.wire.addresses import ANY, Lane, NodeAddress
+from coterie_client.wire.addresses import ANY, AnyNode, Lane, NodeAddress
 from coterie_client.wire.dialling import dial_tcp
 from coterie_protocol import ApiKey, Request
 from coterie_protocol.messages import (
@@ -159,6 +159,39 @@ async def test_any_tries_the_next_node_after_a_lost_connection() -> None:
     ):
         await net.request(heartbeat(), to=ANY, timeout_s=60)
         assert (len(bad.received), len(good.received)) == (1, 1)
+
+
+async def test_any_prefers_a_node_that_answered_to_one_that_is_connected_and_did_not() -> None:
+
+    async def be_silent(_: Request) -> Any:
+        return SILENCE
+
+    async with (
+        FakeServer(be_silent) as silent,
+        FakeServer() as other,
+        network(silent.address, other.address) as net,
+    ):
+        with pytest.raises(AnswerTimedOutError):
+            await net.request(heartbeat(), timeout_s=0.05)
+        await net.request(heartbeat(), timeout_s=60)
+        assert (len(silent.received), len(other.received)) == (1, 1)
+
+
+async def test_any_but_one_asks_the_others() -> None:
+    async with (
+        FakeServer() as silent,
+        FakeServer() as other,
+        network(silent.address, other.address) as net,
+    ):
+        await net.request(heartbeat(), to=silent.address, timeout_s=60)
+        await net.request(heartbeat(), to=AnyNode(but=silent.address), timeout_s=60)
+        assert (len(silent.received), len(other.received)) == (1, 1)
+
+
+async def test_any_but_the_only_one_is_none() -> None:
+    async with FakeServer() as server, network(server.address) as net:
+        with pytest.raises(ConnectionFailedError, match="No node is known but"):
+            await net.request(heartbeat(), to=AnyNode(but=server.address), timeout_s=60)
 
 
 async def test_any_prefers_a_connected_node() -> None:
