@@ -17,7 +17,7 @@ subscribes to the topic.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from coterie_assignors.base import Claim, Cluster, MemberInfo, Partitions
 from coterie_assignors.copies import UNKNOWN_LAG, Pair
@@ -90,9 +90,7 @@ class _Shares:
     def keep(self, claims: Mapping[str, Claim]) -> None:
         """Leave everything where it is, and give to others what has no owner."""
         owners = {pair: name for name, pairs in self._operations.had.items() for pair in pairs}
-        owners |= {
-            pair: name for pair, name in _claimed(claims).items() if not self._is_memory(pair, name)
-        }
+        owners |= _claimed({name: self._present(name, each) for name, each in claims.items()})
         orphans = []
         for pair in self._existing():
             owner = owners.get(pair)
@@ -103,10 +101,10 @@ class _Shares:
         for pair in orphans:
             self._give_to_best(pair)
 
-    def _is_memory(self, pair: Pair, name: str) -> bool:
-        """Whether a newcomer tells of what it had once, as eager members do, and does not have."""
+    def _present(self, name: str, claim: Claim) -> Claim:
+        """A claim, without what a newcomer had in a former life, of which eager ones tell."""
         is_new = name in self._operations.newcomers
-        return is_new and pair not in flatten(self._members[name].owned)
+        return replace(claim, owned=self._members[name].owned) if is_new else claim
 
     # -- drains --------------------------------------------------------------------------------
 

@@ -331,6 +331,19 @@ def test_what_a_newcomer_remembers_is_not_what_it_has() -> None:
     assert flatten(answer.assignment["a"]) == set(pairs(0, 1, 2))
 
 
+def test_newer_memory_of_a_newcomer_does_not_undo_what_another_has() -> None:
+    remembered = StickyAssignor().subscription_user_data(["t"], group_by_topic(pairs(0)), 6)
+    claims = StickyAssignor().subscription_user_data(["t"], group_by_topic(pairs(0)), 5)
+    members = group(
+        member("a", ["t"]),
+        replace(member("b", ["t"]), user_data=claims),  # as from before the coordinator knew
+        replace(member("new", ["t"]), user_data=remembered),
+    )
+    frozen = replace(FROZEN, newcomers=frozenset({"new"}))
+    answer = step(StickyAssignor(), {"t": 1}, members, frozen)
+    assert flatten(answer.assignment["b"]) == set(pairs(0))
+
+
 @for_each("assignor", ALL)
 def test_where_there_are_only_newcomers_they_do_the_work(assignor: type[Assignor]) -> None:
     members = group(member("new", ["t"]), member("other", ["t"]))

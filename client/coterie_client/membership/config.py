@@ -21,9 +21,6 @@ _JOIN_GRACE_MS: Final = 5_000
 #: Answers are nearly always there before that, also from a machine with much to do.
 _SILENCE_MS_MIN: Final = 500
 
-#: What any node can answer is answered from memory.  It is tried again, where there is no hurry.
-_ANY_TIMEOUT_MS_MAX: Final = 5_000
-
 #: How many characters of a reason are sent; Kafka's clients send no more either.
 REASON_CHARS: Final = 255
 
@@ -88,11 +85,6 @@ class MembershipConfig:
     def heartbeat_timeout_ms(self) -> int:
         """How long a heartbeat's answer may take: the session has to outlive a failed one."""
         return min(self.request_timeout_ms, max(self.session_timeout_ms // 3, 1))
-
-    @property
-    def any_timeout_ms(self) -> int:
-        """How long an answer may take that another node can give as well."""
-        return min(self.request_timeout_ms, _ANY_TIMEOUT_MS_MAX)
 
     @property
     def silence_ms(self) -> int:

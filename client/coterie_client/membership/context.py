@@ -129,6 +129,10 @@ class Outbox:
         self._actions.append(Send(self._tickets, message, to, lane, timeout_ms))
         return self._tickets
 
+    def awaits(self, ticket: int) -> bool:
+        """Whether the answer to this request still matters."""
+        return ticket in self._handlers
+
     def ignore(self, ticket: int | None) -> None:
         """Drop the answer to this request when it comes."""
         if ticket is not None:

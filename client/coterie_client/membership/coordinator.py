@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
@@ -74,6 +75,16 @@ def reaction_to(code: int) -> Reaction:
     return Reaction.RETRY if error_for(code).retriable else Reaction.FAIL
 
 
+@dataclass(slots=True)
+class _Debt:
+    """An answer that is awaited."""
+
+    node: NodeAddress | None
+    #: How long it may take, and how long until another node is asked again.
+    patience_ms: int
+    due_ms: int
+
+
 class CoordinatorLookup:
     """Knows the coordinator's address, or looks for it.
 
@@ -94,10 +105,8 @@ class CoordinatorLookup:
         self._has_served = False
         #: Since when there is no coordinator that serves, if that was told.
         self._missing_since_ms: int | None = None
-        #: When to doubt that the coordinator is there, as it owes an answer; None if it owes none.
-        self._doubt_at_ms: int | None = None
-        #: How long it was given for that, and how long until it is doubted again.
-        self._patience_ms = 0
+        #: What the coordinator was asked, by ticket, unless it has been answered since.
+        self._debts: dict[int, _Debt] = {}
         #: The question to another node that is under way.
         self._doubt: int | None = None
         #: None while it is looked for.
@@ -108,23 +117,26 @@ class CoordinatorLookup:
         """When to look again, unless an answer is on its way."""
         if self.address is None:
             return self._next_ms if self._ticket is None else None
-        return self._doubt_at_ms if self._doubt is None else None
+        return min((debt.due_ms for debt in self._owed().values()), default=None)
 
-    def owes_answer(self, now_ms: int, *, parks: bool = False) -> None:
-        """Note that the coordinator was asked something that it answers at once, unless it parks.
+    def owes_answer(self, ticket: int, now_ms: int, *, parks: bool = False) -> None:
+        """Note that the coordinator was sent a request that it answers at once, unless it parks.
 
         What waits for other members may wait for long.
         """
         config = self._config
-        patience_ms = config.heartbeat_interval_ms if parks else config.silence_ms
-        at_ms = now_ms + patience_ms
-        if self._doubt_at_ms is None or at_ms < self._doubt_at_ms:
-            self._doubt_at_ms, self._patience_ms = at_ms, patience_ms
+        patience_ms = config.silence_ms
+        if parks:
+            patience_ms = max(patience_ms, config.heartbeat_interval_ms)
+        self._debts[ticket] = _Debt(self.address, patience_ms, now_ms + patience_ms)
 
-    def heard(self, node: NodeAddress | None) -> None:
-        """Note that a node has answered, or that its answer does not matter any more."""
-        if node == self.address:
-            self._doubt_at_ms = None
+    def _owed(self) -> dict[int, _Debt]:
+        self._debts = {
+            ticket: debt
+            for ticket, debt in self._debts.items()
+            if debt.node == self.address and self._outbox.awaits(ticket)
+        }
+        return self._debts
 
     def confirm(self, now_ms: int) -> None:
         """Note that the node has answered as a coordinator does."""
@@ -147,7 +159,6 @@ class CoordinatorLookup:
         self._outbox.report(lost)
         self._note_missing(now_ms)
         self.address, self._has_served = None, False
-        self._doubt_at_ms = None
         # It often takes a moment until there is another, so the first question waits a little too.
         self._next_ms = now_ms + self._backoff.next_ms()
 
@@ -158,30 +169,45 @@ class CoordinatorLookup:
             return
         if self._ticket is not None or (self._next_ms is not None and now_ms < self._next_ms):
             return
-        self._ticket = self._ask(ANY, self._config.any_timeout_ms, self._answered)
+        self._ticket = self._ask(ANY, self._answered)
 
-    def _ask(self, whom: AnyNode, timeout_ms: int, take: Handler) -> int:
+    def _ask(self, whom: AnyNode, take: Handler) -> int:
         # By one key and not by a list of them: a version that every broker knows.
         message = FindCoordinatorRequest(key=self._config.group)
+        timeout_ms = self._config.request_timeout_ms
         return self._outbox.send(message, whom, Lane.KEEPALIVE, timeout_ms, take)
 
     def _ask_others(self, silent: NodeAddress, now_ms: int) -> None:
-        if self._doubt is not None or self._doubt_at_ms is None or now_ms < self._doubt_at_ms:
+        late = self._owed()
+        if not any(debt.due_ms <= now_ms for debt in late.values()):
             return
-        # Not all members of a node that stands still at the same moment.
-        self._doubt_at_ms = now_ms + int(self._patience_ms * (1 + self._random() / 2))
+        for debt in late.values():
+            # Not all members of a node that stands still at the same moment.
+            debt.due_ms = now_ms + int(debt.patience_ms * (1 + self._random() / 2))
+        asked_about = frozenset(late)
 
         def told(answer: FindCoordinatorResponse | Failure, then_ms: int) -> None:
             self._doubt = None
-            if isinstance(answer, Failure) or self._doubt_at_ms is None:
-                return
-            named = NodeAddress(answer.host, answer.port)
-            if reaction_to(answer.error_code) is Reaction.NONE and silent == self.address != named:
-                self._outbox.add(Hangup(silent))
-                self.forget(f"it is silent, and {named} coordinates the group", then_ms)
-                self._found(named)
+            # If it has answered any of that since, it is there, and this is old.
+            if not isinstance(answer, Failure) and asked_about <= self._owed().keys():
+                self._heed(answer, silent, then_ms)
 
-        self._doubt = self._ask(AnyNode(but=silent), self._config.silence_ms, told)
+        # The other node may be slow as well, and its connection is not given up for that.
+        self._outbox.ignore(self._doubt)
+        self._doubt = self._ask(AnyNode(but=silent), told)
+
+    def _heed(self, answer: FindCoordinatorResponse, silent: NodeAddress, now_ms: int) -> None:
+        """Go where another node says that the group is coordinated by now."""
+        named = NodeAddress(answer.host, answer.port)
+        if reaction_to(answer.error_code) is not Reaction.NONE or named == silent:
+            return
+        owed = self._owed()
+        self._outbox.add(Hangup(silent))
+        self.forget(f"it is silent, and {named} coordinates the group", now_ms)
+        self._found(named)
+        # They may be waiting for a connection to be made, which nobody hangs up on.
+        for ticket in owed:
+            self._outbox.deliver(ticket, Failure(FailureKind.LOST), now_ms)
 
     def _answered(self, answer: FindCoordinatorResponse | Failure, now_ms: int) -> None:
         self._ticket = None

@@ -52,7 +52,8 @@ class Heartbeats:
 
     def begin_generation(self, now_ms: int) -> None:
         """Send a heartbeat of the new generation at once; the lease of the former still counts."""
-        self._expect_none()
+        self._outbox.ignore(self._ticket)
+        self._ticket = None
         self._denials = 0
         self._due_ms = now_ms
 
@@ -62,14 +63,9 @@ class Heartbeats:
 
     def stop(self) -> None:
         """Give up the lease, and expect no answer."""
-        self._expect_none()
+        self._outbox.ignore(self._ticket)
+        self._ticket = None
         self.lease_until_ms = None
-
-    def _expect_none(self) -> None:
-        if self._ticket is not None:
-            self._outbox.ignore(self._ticket)
-            self._ticket = None
-            self._lookup.heard(self._lookup.address)
 
     # -- the lease -----------------------------------------------------------------------------
 
@@ -127,13 +123,12 @@ class Heartbeats:
             if isinstance(answer, Failure):
                 self._failed(answer, address, then_ms)
             else:
-                self._lookup.heard(address)
                 self._answered(answer, identity, now_ms, then_ms)
 
         self._due_ms = now_ms + self._config.heartbeat_interval_ms
         timeout_ms = self._config.heartbeat_timeout_ms
         self._ticket = self._outbox.send(request, address, Lane.KEEPALIVE, timeout_ms, answered)
-        self._lookup.owes_answer(now_ms)
+        self._lookup.owes_answer(self._ticket, now_ms)
 
     def _may_send(self) -> bool:
         state = self._state

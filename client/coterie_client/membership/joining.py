@@ -199,7 +199,7 @@ class Joining:
         self._asked = self._lookup.address
         timeout_ms = self._config.join_timeout_ms
         self._ticket = self._outbox.send(request, self._asked, Lane.GROUP, timeout_ms, handler)
-        self._lookup.owes_answer(now_ms, parks=True)
+        self._lookup.owes_answer(self._ticket, now_ms, parks=True)
         # A member that owns nothing has nothing to fear from a request that went astray.
         if self._state.owned:
             self._ask_again_ms = self._heartbeats.ask_again_ms(now_ms)
@@ -360,7 +360,6 @@ class Joining:
         if isinstance(answer, Failure):
             self._failed(answer, what, now_ms)
             return False
-        self._lookup.heard(self._asked)
         state, code = self._state, answer.error_code
         match reaction_to(code):
             case Reaction.NONE:

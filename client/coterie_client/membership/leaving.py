@@ -188,16 +188,14 @@ class Leaving:
 
         def answered(answer: LeaveGroupResponse | Failure, then_ms: int) -> None:
             self._is_asked = False
-            if not isinstance(answer, Failure):
-                self._lookup.heard(node)
             if not self._plans_another_attempt(answer, node, then_ms):
                 self._end(identity, stays=False)
 
         # Not behind a join that may be waiting for others.
         left_ms = max((self._until_ms or now_ms) - now_ms, 1)
         timeout_ms = min(_ATTEMPT_MS, left_ms)
-        self._outbox.send(request, node, Lane.KEEPALIVE, timeout_ms, answered)
-        self._lookup.owes_answer(now_ms)
+        ticket = self._outbox.send(request, node, Lane.KEEPALIVE, timeout_ms, answered)
+        self._lookup.owes_answer(ticket, now_ms)
 
     def _plans_another_attempt(
         self, answer: LeaveGroupResponse | Failure, node: NodeAddress, now_ms: int

@@ -110,7 +110,6 @@ class Commits:
             if isinstance(answer, Failure):
                 self._failed(answer, node, then_ms)
             else:
-                self._lookup.heard(node)
                 self._answered(answer, identity, then_ms)
             self._requeue(dict(self._sent))
 
@@ -118,10 +117,9 @@ class Commits:
         request = self._request(
             identity, {tp: pending.position for tp, pending in self._sent.items()}
         )
-        self._outbox.send(
-            request, self._lookup.address, Lane.KEEPALIVE, self._config.request_timeout_ms, answered
-        )
-        self._lookup.owes_answer(now_ms)
+        timeout_ms = self._config.request_timeout_ms
+        ticket = self._outbox.send(request, node, Lane.KEEPALIVE, timeout_ms, answered)
+        self._lookup.owes_answer(ticket, now_ms)
 
     def _may_send(self) -> bool:
         state = self._state
@@ -249,14 +247,9 @@ class Fetches:
                 for entry in group_by_topic(self._sent)
             ),
         )
-        self._outbox.send(
-            request,
-            self._lookup.address,
-            Lane.KEEPALIVE,
-            self._config.request_timeout_ms,
-            self._answered,
-        )
-        self._lookup.owes_answer(now_ms)
+        timeout_ms = self._config.request_timeout_ms
+        ticket = self._outbox.send(request, self._asked, Lane.KEEPALIVE, timeout_ms, self._answered)
+        self._lookup.owes_answer(ticket, now_ms)
 
     def fail(self, error: Exception) -> None:
         """Let all that is not answered yet fail."""
@@ -270,7 +263,6 @@ class Fetches:
         if isinstance(answer, Failure):
             self._failed(answer, now_ms)
         else:
-            self._lookup.heard(self._asked)
             self._take(answer, now_ms)
         for partition, keys in self._sent.items():
             self._waiting.setdefault(partition, [])[:0] = keys

@@ -134,7 +134,7 @@ class Topics:
             topics=tuple(MetadataRequestTopic(name=name) for name in sorted(names)),
             allow_auto_topic_creation=self._config.allow_auto_create_topics,
         )
-        timeout_ms = self._config.any_timeout_ms
+        timeout_ms = self._config.request_timeout_ms
         ticket = self._outbox.send(request, ANY, Lane.KEEPALIVE, timeout_ms, self._answered)
         self._asked = _Asked(ticket, names)
 

@@ -167,10 +167,7 @@ class Network:
 
     async def _ask_any(self, message: Any, to: AnyNode, lane: Lane, deadline_s: float) -> Any:
         failures: list[Exception] = []
-        candidates = [node for node in self._candidates(lane) if node.address != to.but]
-        if not candidates:
-            raise ConnectionFailedError(f"No node is known but {to.but}.")
-        for node in candidates:
+        for node in self._candidates(lane) if to.but is None else self._others(to.but, lane):
             try:
                 return await self._ask(node, message, lane, deadline_s)
             except (ConnectionFailedError, ConnectionLostError) as error:
@@ -183,10 +180,7 @@ class Network:
         raise ConnectionFailedError(f"None of {len(failures)} nodes answered. {sentences}")
 
     def _candidates(self, lane: Lane) -> list[_Node]:
-        """All nodes, those most likely to answer soon first.
-
-        A connection says little: one to a machine that has lost its power stays as it is.
-        """
+        """All nodes, those most likely to answer soon first."""
         now_s = asyncio.get_running_loop().time()
         known = tuple(dict.fromkeys(self._known.values()))
         # Each client starts at a random node, so that not all of them choose the same.
@@ -195,8 +189,18 @@ class Network:
         nodes = [self._node(address) for address in addresses]
         return sorted(
             nodes,
-            key=lambda n: (n.backoff.failures > 0, not n.connected(lane), n.backoff.wait_s(now_s)),
+            key=lambda n: (not n.connected(lane), n.backoff.failures > 0, n.backoff.wait_s(now_s)),
         )
+
+    def _others(self, but: NodeAddress, lane: Lane) -> list[_Node]:
+        """All nodes that are known by what they advertise, but for one.
+
+        A bootstrap address may be another name of just that one.
+        """
+        known = set(self._known.values()) - {but}
+        if not known:
+            raise ConnectionFailedError(f"No node is known but {but}.")
+        return [node for node in self._candidates(lane) if node.address in known]
 
     async def _ask(self, node: _Node, message: Any, lane: Lane, deadline_s: float) -> Any:
         loop = asyncio.get_running_loop()
