@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random as _random
+from asyncio import FIRST_COMPLETED
 from collections.abc import Callable, Iterator
 from typing import Any, Final, Self
 
@@ -47,6 +48,10 @@ _ADVERTISED: Final = (
     " server advertises."
 )
 
+#: How long a node may take for what another one can answer, before that is asked as well.  What no
+#: connection tells, as when a machine has lost its power, is not to hold up a rebalance.
+_SLOW_S: Final = 2.0
+
 #: Kafka's defaults for `reconnect.backoff.ms` and `reconnect.backoff.max.ms`.
 RECONNECT: Final = RetryOptions(base_ms=50, max_ms=1_000)
 
@@ -66,13 +71,15 @@ class _Slot:
 class _Node:
     """A node, its back-off and its connections."""
 
-    __slots__ = ("address", "backoff", "failed_attempts", "slots")
+    __slots__ = ("address", "backoff", "failed_attempts", "is_slow", "slots")
 
     def __init__(self, address: NodeAddress, backoff: Backoff) -> None:
         self.address = address
         self.backoff = backoff
         # How many attempts to connect have failed since one succeeded.
         self.failed_attempts = 0
+        # Whether it kept a question waiting that others could answer, and has answered none since.
+        self.is_slow = False
         self.slots = {lane: _Slot() for lane in Lane}
 
     @property
@@ -156,9 +163,9 @@ class Network:
     ) -> Any:
         """Send a request, or a `ByVersion`, and return its answer, which may carry an error.
 
-        The timeout includes connecting. With `ANY` the nodes are tried one after another, so the
-        request must be safe to execute twice. There are no other retries: failures that may be
-        temporary raise an error with `retriable` set.
+        The timeout includes connecting. With `ANY` the nodes are tried one after another, the next
+        one also while one is slow, so the request must be safe to execute twice. There are no other
+        retries: failures that may be temporary raise an error with `retriable` set.
         """
         deadline_s = asyncio.get_running_loop().time() + timeout_s
         if isinstance(to, NodeAddress):
@@ -166,14 +173,32 @@ class Network:
         return await self._ask_any(message, to, lane, deadline_s)
 
     async def _ask_any(self, message: Any, to: AnyNode, lane: Lane, deadline_s: float) -> Any:
+        loop = asyncio.get_running_loop()
+        left = self._candidates(lane) if to.but is None else self._others(to.but, lane)
+        if len(left) == 1:
+            return await self._ask(left[0], message, lane, deadline_s)
+        asked: dict[asyncio.Task[Any], _Node] = {}
         failures: list[Exception] = []
-        for node in self._candidates(lane) if to.but is None else self._others(to.but, lane):
-            try:
-                return await self._ask(node, message, lane, deadline_s)
-            except (ConnectionFailedError, ConnectionLostError) as error:
-                failures.append(error)
-                if asyncio.get_running_loop().time() >= deadline_s:
-                    break
+        try:
+            while left or asked:
+                if left:
+                    node = left.pop(0)
+                    asked[loop.create_task(self._ask(node, message, lane, deadline_s))] = node
+                patience_s = _SLOW_S if left else None
+                done, _ = await asyncio.wait(asked, timeout=patience_s, return_when=FIRST_COMPLETED)
+                for slow in asked.values() if not done else ():
+                    slow.is_slow = True
+                for task in sorted(done, key=lambda each: each.exception() is not None):
+                    del asked[task]
+                    try:
+                        return task.result()
+                    except (ConnectionFailedError, ConnectionLostError) as error:
+                        failures.append(error)
+                if failures and loop.time() >= deadline_s:
+                    left.clear()
+        finally:
+            for task in asked:
+                task.cancel()
         if len(failures) == 1 or all(isinstance(each, WrongServerError) for each in failures):
             raise failures[0]
         sentences = " ".join(str(failure) for failure in failures)
@@ -189,7 +214,12 @@ class Network:
         nodes = [self._node(address) for address in addresses]
         return sorted(
             nodes,
-            key=lambda n: (not n.connected(lane), n.backoff.failures > 0, n.backoff.wait_s(now_s)),
+            key=lambda node: (
+                node.is_slow,
+                not node.connected(lane),
+                node.backoff.failures > 0,
+                node.backoff.wait_s(now_s),
+            ),
         )
 
     def _others(self, but: NodeAddress, lane: Lane) -> list[_Node]:
@@ -213,6 +243,7 @@ class Network:
             node.backoff.failed(loop.time())
             raise
         node.backoff.succeeded()
+        node.is_slow = False
         self._learn(answer)
         return answer
 

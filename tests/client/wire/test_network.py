@@ -177,6 +177,38 @@ async def test_any_prefers_a_node_that_answered_to_one_that_is_connected_and_did
         assert (len(silent.received), len(other.received)) == (1, 1)
 
 
+async def test_any_asks_the_next_node_while_one_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though it has a connection: nobody closes those to a machine that has lost its power."""
+    monkeypatch.setattr("coterie_client.wire.network._SLOW_S", 0.01)
+
+    async def answer_once(_: Request) -> Any:
+        return SILENCE if len(silent.received) > 1 else HeartbeatResponse()
+
+    async with (
+        FakeServer(answer_once) as silent,
+        FakeServer() as other,
+        network(silent.address, other.address) as net,
+    ):
+        await net.request(heartbeat(), to=silent.address, timeout_s=60)
+        for _ in range(3):
+            await net.request(heartbeat(), timeout_s=60)
+        assert (len(silent.received), len(other.received)) == (2, 3)
+        assert net.counters.connections_lost == 0
+
+
+async def test_any_takes_a_late_answer_if_no_other_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coterie_client.wire.network._SLOW_S", 0.01)
+
+    async def answer_late(_: Request) -> Any:
+        await asyncio.sleep(0.1)
+        return HeartbeatResponse(throttle_time_ms=7)
+
+    async with FakeServer(answer_late) as slow, network(slow.address, UNREACHABLE) as net:
+        answer = await net.request(heartbeat(), timeout_s=60)
+        assert answer.throttle_time_ms == 7
+        assert net.counters.connections_failed == 1
+
+
 async def test_any_but_one_asks_another_that_is_known() -> None:
     """Bootstrap addresses may be other names of that one."""
     async with FakeServer() as alias, FakeServer() as other:
