@@ -105,8 +105,10 @@ class CoordinatorLookup:
         self._has_served = False
         #: Since when there is no coordinator that serves, if that was told.
         self._missing_since_ms: int | None = None
-        #: What the coordinator was asked, by ticket, unless it has been answered since.
+        #: What the coordinator was asked, by ticket, as it was at the last look.
         self._debts: dict[int, _Debt] = {}
+        #: How often it has been heard of since, as far as was noticed.
+        self._signs = 0
         #: The question to another node that is under way.
         self._doubt: int | None = None
         #: None while it is looked for.
@@ -117,6 +119,8 @@ class CoordinatorLookup:
         """When to look again, unless an answer is on its way."""
         if self.address is None:
             return self._next_ms if self._ticket is None else None
+        if self._doubt is not None:
+            return None
         return min((debt.due_ms for debt in self._owed().values()), default=None)
 
     def owes_answer(self, ticket: int, now_ms: int, *, parks: bool = False) -> None:
@@ -131,12 +135,11 @@ class CoordinatorLookup:
         self._debts[ticket] = _Debt(self.address, patience_ms, now_ms + patience_ms)
 
     def _owed(self) -> dict[int, _Debt]:
-        self._debts = {
+        return {
             ticket: debt
             for ticket, debt in self._debts.items()
             if debt.node == self.address and self._outbox.awaits(ticket)
         }
-        return self._debts
 
     def confirm(self, now_ms: int) -> None:
         """Note that the node has answered as a coordinator does."""
@@ -178,22 +181,28 @@ class CoordinatorLookup:
         return self._outbox.send(message, whom, Lane.KEEPALIVE, timeout_ms, take)
 
     def _ask_others(self, silent: NodeAddress, now_ms: int) -> None:
-        late = self._owed()
-        if not any(debt.due_ms <= now_ms for debt in late.values()):
+        before, self._debts = self._debts, self._owed()
+        if any(before[ticket].node == silent for ticket in before.keys() - self._debts.keys()):
+            # It has answered something, so it is there, and has its time again for the rest.
+            self._signs += 1
+            for debt in self._debts.values():
+                debt.due_ms = max(debt.due_ms, now_ms + debt.patience_ms)
+        late = [debt for debt in self._debts.values() if debt.due_ms <= now_ms]
+        if self._doubt is not None or not late:
             return
-        for debt in late.values():
+        for debt in late:
             # Not all members of a node that stands still at the same moment.
             debt.due_ms = now_ms + int(debt.patience_ms * (1 + self._random() / 2))
-        asked_about = frozenset(late)
+        signs, asked_about = self._signs, frozenset(self._debts)
 
         def told(answer: FindCoordinatorResponse | Failure, then_ms: int) -> None:
             self._doubt = None
-            # If it has answered any of that since, it is there, and this is old.
-            if not isinstance(answer, Failure) and asked_about <= self._owed().keys():
+            is_silent = signs == self._signs and asked_about <= self._owed().keys()
+            if is_silent and not isinstance(answer, Failure):
                 self._heed(answer, silent, then_ms)
 
-        # The other node may be slow as well, and its connection is not given up for that.
-        self._outbox.ignore(self._doubt)
+        # It takes long to give it up: the other node may be slow as well, and its connection would
+        # be given up with the question.
         self._doubt = self._ask(AnyNode(but=silent), told)
 
     def _heed(self, answer: FindCoordinatorResponse, silent: NodeAddress, now_ms: int) -> None:
@@ -206,7 +215,7 @@ class CoordinatorLookup:
         self.forget(f"it is silent, and {named} coordinates the group", now_ms)
         self._found(named)
         # They may be waiting for a connection to be made, which nobody hangs up on.
-        for ticket in owed:
+        for ticket in list(owed):
             self._outbox.deliver(ticket, Failure(FailureKind.LOST), now_ms)
 
     def _answered(self, answer: FindCoordinatorResponse | Failure, now_ms: int) -> None:

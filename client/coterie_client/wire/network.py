@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random as _random
 from asyncio import FIRST_COMPLETED
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, Self
 
 from coterie_client import checks
@@ -178,7 +178,7 @@ class Network:
         if len(left) == 1:
             return await self._ask(left[0], message, lane, deadline_s)
         asked: dict[asyncio.Task[Any], _Node] = {}
-        failures: list[Exception] = []
+        failures: list[BaseException] = []
         try:
             while left or asked:
                 if left:
@@ -188,21 +188,18 @@ class Network:
                 done, _ = await asyncio.wait(asked, timeout=patience_s, return_when=FIRST_COMPLETED)
                 for slow in asked.values() if not done else ():
                     slow.is_slow = True
-                for task in sorted(done, key=lambda each: each.exception() is not None):
+                for task in done:
                     del asked[task]
-                    try:
-                        return task.result()
-                    except (ConnectionFailedError, ConnectionLostError) as error:
-                        failures.append(error)
-                if failures and loop.time() >= deadline_s:
-                    left.clear()
+                errors = [error for task in done if (error := task.exception()) is not None]
+                if len(errors) < len(done):
+                    return next(task.result() for task in done if task.exception() is None)
+                failures += errors
+                if failures and (loop.time() >= deadline_s or not _may_pass(failures)):
+                    left.clear()  # but for an answer that is about to come
         finally:
             for task in asked:
                 task.cancel()
-        if len(failures) == 1 or all(isinstance(each, WrongServerError) for each in failures):
-            raise failures[0]
-        sentences = " ".join(str(failure) for failure in failures)
-        raise ConnectionFailedError(f"None of {len(failures)} nodes answered. {sentences}")
+        raise _sum_of(failures)
 
     def _candidates(self, lane: Lane) -> list[_Node]:
         """All nodes, those most likely to answer soon first."""
@@ -369,6 +366,22 @@ class Network:
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
+
+
+def _may_pass(failures: Iterable[BaseException]) -> bool:
+    """Whether another node may do better."""
+    return all(isinstance(each, ConnectionFailedError | ConnectionLostError) for each in failures)
+
+
+def _sum_of(failures: Sequence[BaseException]) -> BaseException:
+    """What to tell of the failures of several nodes."""
+    for each in failures:
+        if not _may_pass((each,)):
+            return each
+    if len(failures) == 1 or all(isinstance(each, WrongServerError) for each in failures):
+        return failures[0]
+    sentences = " ".join(str(failure) for failure in failures)
+    return ConnectionFailedError(f"None of {len(failures)} nodes answered. {sentences}")
 
 
 def _coordinators(answer: FindCoordinatorResponse) -> Iterator[tuple[int, NodeAddress]]:

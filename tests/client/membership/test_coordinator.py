@@ -345,6 +345,26 @@ def test_answer_to_a_heartbeat_says_nothing_of_a_join() -> None:
     assert script.doubt() is not None
 
 
+def test_join_that_waits_while_heartbeats_are_answered_is_not_silence() -> None:
+    """However long the rebalance takes, and whatever another node says."""
+    script = at_work()
+    script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    assert script.awaits(JoinGroupRequest)
+    for _ in range(10):
+        script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
+        if script.doubt() is not None:
+            script.name(OTHER)
+    assert script.machine.coordinator == NODE
+
+
+def test_answer_that_comes_late_is_heeded() -> None:
+    """Another node may be slow as well."""
+    script = silent()
+    script.sleep(10_000)
+    script.name(OTHER)
+    assert script.machine.coordinator == OTHER
+
+
 def test_word_that_is_older_than_an_answer() -> None:
     """Though by then it owes another one."""
     script = silent()

@@ -40,6 +40,7 @@ from coterie_protocol.messages import (
     JoinGroupResponse,
     MetadataRequest,
 )
+from coterie_protocol.schema import VersionRange
 from tests.client.wire.doubles import (
     HANG_UP,
     PATIENCE_S,
@@ -207,6 +208,26 @@ async def test_any_takes_a_late_answer_if_no_other_comes(monkeypatch: pytest.Mon
         answer = await net.request(heartbeat(), timeout_s=60)
         assert answer.throttle_time_ms == 7
         assert net.counters.connections_failed == 1
+
+
+async def test_any_waits_for_one_that_is_slow_if_another_refuses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What one old server can't do does not end what another one is about to answer."""
+    monkeypatch.setattr("coterie_client.wire.network._SLOW_S", 0.01)
+
+    async def answer_late(_: Request) -> Any:
+        await asyncio.sleep(0.3)
+        return HeartbeatResponse(throttle_time_ms=7)
+
+    async with (
+        FakeServer(answer_late) as slow,
+        FakeServer(versions={ApiKey.API_VERSIONS: VersionRange(0, 3)}) as old,
+        network(slow.address, old.address) as net,
+    ):
+        answer = await net.request(heartbeat(), timeout_s=60)
+        assert answer.throttle_time_ms == 7
+        assert old.accepted == 1
 
 
 async def test_any_but_one_asks_another_that_is_known() -> None:
