@@ -199,4 +199,5 @@ async def test_rivals_whose_server_restarts(how: signal.Signals) -> None:
 
             witness = await live([store, other], restart, 20)
             await judged(witness, store)
-            assert witness.failures > 0
+            # A server that ends in good order says that it does, so nothing need be in doubt.
+            assert witness.failures > 0 or how is signal.SIGINT
