@@ -207,17 +207,21 @@ class Script:
 
     def awaited(self, kind: type[Any] | None = None) -> list[Send]:
         """The requests whose answers still matter to the member, but for doubts."""
-        handlers = self.machine._outbox._handlers  # noqa: SLF001  # what liveness is about
+        outbox = self.machine._outbox  # noqa: SLF001  # what liveness is about
         return [
             send
             for ticket, send in self.outbox.items()
-            if ticket in handlers and (kind is None or isinstance(send.message, kind))
+            if outbox.awaits(ticket) and (kind is None or isinstance(send.message, kind))
             if not _is_doubt(send)
         ]
 
     def doubt(self) -> Send | None:
         """The question to other nodes, because the coordinator is silent, that is under way."""
         return next(filter(_is_doubt, self.outbox.values()), None)
+
+    def doubts(self) -> list[Send]:
+        """All such questions so far."""
+        return [each for each in self.actions if isinstance(each, Send) and _is_doubt(each)]
 
     def name(self, node: NodeAddress | None) -> None:
         """Answer that question; None if no node does."""

@@ -215,7 +215,7 @@ class CoordinatorLookup:
         self.forget(f"it is silent, and {named} coordinates the group", now_ms)
         self._found(named)
         # They may be waiting for a connection to be made, which nobody hangs up on.
-        for ticket in list(owed):
+        for ticket in owed:
             self._outbox.deliver(ticket, Failure(FailureKind.LOST), now_ms)
 
     def _answered(self, answer: FindCoordinatorResponse | Failure, now_ms: int) -> None:

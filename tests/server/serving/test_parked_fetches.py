@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+from collections.abc import AsyncIterator, Callable
 from typing import cast
 
 import pytest
@@ -266,16 +267,23 @@ def test_what_is_taken_back_is_not_answered_early() -> None:
 @pytest.mark.asyncio
 async def test_coordinator_is_told_at_once_to_a_client_that_waits_for_records() -> None:
     """With librdkafka it is asked where records are fetched; see `ParkedFetches`."""
+    async with _fetching() as (_, reader, writer):
+        writer.write(encode_request(FindCoordinatorRequest(key="g"), 2, 2, "me"))
+        numbers = [await _answered(reader), await _answered(reader)]
+        writer.close()
+    assert numbers == [1, 2]
+
+
+@contextlib.asynccontextmanager
+async def _fetching() -> AsyncIterator[tuple[Server, asyncio.StreamReader, asyncio.StreamWriter]]:
+    """A server, and a client of it whose first request is a Fetch that is parked."""
     async with Server(
         ServerOptions(listeners=(ListenerOptions(Address("127.0.0.1", 0)),), topics={"t": 1})
     ) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.address.port)
         writer.write(_long_fetch(1))
         await until(lambda: server.node.parked_fetches == 1)
-        writer.write(encode_request(FindCoordinatorRequest(key="g"), 2, 2, "me"))
-        numbers = [await _answered(reader), await _answered(reader)]
-        writer.close()
-    assert numbers == [1, 2]
+        yield server, reader, writer
 
 
 async def _answered(reader: asyncio.StreamReader) -> int:
@@ -286,12 +294,7 @@ async def _answered(reader: asyncio.StreamReader) -> int:
 @pytest.mark.asyncio
 async def test_vanished_clients_leave_no_fetch_behind() -> None:
     """A server over a real socket: the client goes, and so does all that it asked for."""
-    async with Server(
-        ServerOptions(listeners=(ListenerOptions(Address("127.0.0.1", 0)),), topics={"t": 1})
-    ) as server:
-        _, writer = await asyncio.open_connection("127.0.0.1", server.address.port)
-        writer.write(_long_fetch())
-        await until(lambda: server.node.parked_fetches == 1)
+    async with _fetching() as (server, _, writer):
         writer.close()
         await until(lambda: server.node.parked_fetches == 0)
 
