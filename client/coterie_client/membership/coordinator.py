@@ -79,7 +79,7 @@ def reaction_to(code: int) -> Reaction:
 class _Debt:
     """An answer that is awaited."""
 
-    node: NodeAddress | None
+    node: NodeAddress
     #: How long it may take, and how long until another node is asked again.
     patience_ms: int
     due_ms: int
@@ -123,16 +123,18 @@ class CoordinatorLookup:
             return None
         return min((debt.due_ms for debt in self._owed().values()), default=None)
 
-    def owes_answer(self, ticket: int, now_ms: int, *, parks: bool = False) -> None:
-        """Note that the coordinator was sent a request that it answers at once, unless it parks.
+    def ask(self, message: object, lane: Lane, timeout_ms: int, take: Handler, now_ms: int) -> int:
+        """Send a request to the coordinator, which is known, and return its ticket.
 
-        What waits for other members may wait for long.
+        What has the lane `group` may wait for other members for long; all else is answered at once.
         """
-        config = self._config
-        patience_ms = config.silence_ms
-        if parks:
-            patience_ms = max(patience_ms, config.heartbeat_interval_ms)
+        assert self.address is not None
+        ticket = self._outbox.send(message, self.address, lane, timeout_ms, take)
+        patience_ms = self._config.silence_ms
+        if lane is Lane.GROUP:
+            patience_ms = max(patience_ms, self._config.heartbeat_interval_ms)
         self._debts[ticket] = _Debt(self.address, patience_ms, now_ms + patience_ms)
+        return ticket
 
     def _owed(self) -> dict[int, _Debt]:
         return {
@@ -172,9 +174,9 @@ class CoordinatorLookup:
             return
         if self._ticket is not None or (self._next_ms is not None and now_ms < self._next_ms):
             return
-        self._ticket = self._ask(ANY, self._answered)
+        self._ticket = self._find(ANY, self._answered)
 
-    def _ask(self, whom: AnyNode, take: Handler) -> int:
+    def _find(self, whom: AnyNode, take: Handler) -> int:
         # By one key and not by a list of them: a version that every broker knows.
         message = FindCoordinatorRequest(key=self._config.group)
         timeout_ms = self._config.request_timeout_ms
@@ -203,7 +205,7 @@ class CoordinatorLookup:
 
         # It takes long to give it up: the other node may be slow as well, and its connection would
         # be given up with the question.
-        self._doubt = self._ask(AnyNode(but=silent), told)
+        self._doubt = self._find(AnyNode(but=silent), told)
 
     def _heed(self, answer: FindCoordinatorResponse, silent: NodeAddress, now_ms: int) -> None:
         """Go where another node says that the group is coordinated by now."""

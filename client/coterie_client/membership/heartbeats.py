@@ -127,8 +127,7 @@ class Heartbeats:
 
         self._due_ms = now_ms + self._config.heartbeat_interval_ms
         timeout_ms = self._config.heartbeat_timeout_ms
-        self._ticket = self._outbox.send(request, address, Lane.KEEPALIVE, timeout_ms, answered)
-        self._lookup.owes_answer(self._ticket, now_ms)
+        self._ticket = self._lookup.ask(request, Lane.KEEPALIVE, timeout_ms, answered, now_ms)
 
     def _may_send(self) -> bool:
         state = self._state

@@ -198,8 +198,7 @@ class Joining:
         assert self._lookup.address is not None
         self._asked = self._lookup.address
         timeout_ms = self._config.join_timeout_ms
-        self._ticket = self._outbox.send(request, self._asked, Lane.GROUP, timeout_ms, handler)
-        self._lookup.owes_answer(self._ticket, now_ms, parks=True)
+        self._ticket = self._lookup.ask(request, Lane.GROUP, timeout_ms, handler, now_ms)
         # A member that owns nothing has nothing to fear from a request that went astray.
         if self._state.owned:
             self._ask_again_ms = self._heartbeats.ask_again_ms(now_ms)

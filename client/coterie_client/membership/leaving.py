@@ -194,8 +194,7 @@ class Leaving:
         # Not behind a join that may be waiting for others.
         left_ms = max((self._until_ms or now_ms) - now_ms, 1)
         timeout_ms = min(_ATTEMPT_MS, left_ms)
-        ticket = self._outbox.send(request, node, Lane.KEEPALIVE, timeout_ms, answered)
-        self._lookup.owes_answer(ticket, now_ms)
+        self._lookup.ask(request, Lane.KEEPALIVE, timeout_ms, answered, now_ms)
 
     def _plans_another_attempt(
         self, answer: LeaveGroupResponse | Failure, node: NodeAddress, now_ms: int

@@ -118,8 +118,7 @@ class Commits:
             identity, {tp: pending.position for tp, pending in self._sent.items()}
         )
         timeout_ms = self._config.request_timeout_ms
-        ticket = self._outbox.send(request, node, Lane.KEEPALIVE, timeout_ms, answered)
-        self._lookup.owes_answer(ticket, now_ms)
+        self._lookup.ask(request, Lane.KEEPALIVE, timeout_ms, answered, now_ms)
 
     def _may_send(self) -> bool:
         state = self._state
@@ -248,8 +247,7 @@ class Fetches:
             ),
         )
         timeout_ms = self._config.request_timeout_ms
-        ticket = self._outbox.send(request, self._asked, Lane.KEEPALIVE, timeout_ms, self._answered)
-        self._lookup.owes_answer(ticket, now_ms)
+        self._lookup.ask(request, Lane.KEEPALIVE, timeout_ms, self._answered, now_ms)
 
     def fail(self, error: Exception) -> None:
         """Let all that is not answered yet fail."""
