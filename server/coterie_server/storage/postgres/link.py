@@ -148,8 +148,9 @@ class Link:
         async with self._taken(loop.time() + connect_s + answer_s):
             self._cancellations = _cancellations()
             until = loop.time() + connect_s
+            failure: Exception = TimeoutError()
             for pause_s in _pauses():
-                session = await self._connected(until, answer_s)
+                session = await self._connected(until, answer_s, failure)
                 try:
                     return await self._try(session, work, answer_s)
                 except FAILURES as error:
@@ -159,6 +160,7 @@ class Link:
                     if not may_repeat or loop.time() + pause_s > until:
                         shown = self._address.shown
                         raise explain(shown, error, is_rejection=rejected) from error
+                    failure = without_frames(error)
                 await asyncio.sleep(pause_s)
         raise AssertionError("pauses do not end")
 
@@ -243,28 +245,30 @@ class Link:
         self._good_at = asyncio.get_running_loop().time()
         return result
 
-    async def _connected(self, until: float, attempt_s: float) -> Session:
-        """Return an open session, after connecting if need be; raises `StoreError`."""
+    async def _connected(self, until: float, attempt_s: float, failure: Exception) -> Session:
+        """Return an open session, after connecting if need be; raises `StoreError`.
+
+        `failure` is why the call needs another connection, which is told if there is none in time.
+        """
         if self._session is not None:
             if self._session.is_open:
                 return self._session
             self.abort()
         loop = asyncio.get_running_loop()
-        error: Exception = TimeoutError()
         for pause_s in _pauses():
             try:
                 self._session = await self._connect(min(until, loop.time() + attempt_s))
                 self.connections += 1
-            except (*FAILURES, StandbyError) as caught:
+            except (*FAILURES, StandbyError) as error:
                 self._end_if_cancelled()
                 # That the last attempt had little time left explains nothing.
-                error = error if isinstance(caught, TimeoutError) else without_frames(caught)
+                failure = failure if isinstance(error, TimeoutError) else without_frames(error)
+                if is_refusal(error) or loop.time() + pause_s > until:
+                    break
             else:
                 return self._session
-            if is_refusal(error) or loop.time() + pause_s > until:
-                break
             await asyncio.sleep(pause_s)
-        raise explain(self._address.shown, error) from error
+        raise explain(self._address.shown, failure) from failure
 
     async def _connect(self, until: float) -> Session:
         """Connect to the first server that can be written to."""

@@ -401,6 +401,18 @@ async def _never(_: link.Session) -> None:
     await asyncio.Event().wait()
 
 
+async def test_failure_is_told_though_there_was_no_time_to_connect_again(
+    postgres: PostgresServer, proxy: TcpProxy
+) -> None:
+    async def fail(_: link.Session) -> None:
+        proxy.hold_requests()
+        raise ConnectionResetError("something pulled the plug")
+
+    alone = link.Link(Address.parse(postgres.url(proxy.port, connect_timeout="1")))
+    with pytest.raises(StoreError, match="something pulled the plug"):
+        await alone.run(fail)
+
+
 async def test_call_that_nobody_has_cancelled_fails(postgres: PostgresServer) -> None:
     async def give_up(_: link.Session) -> None:
         raise asyncio.CancelledError
