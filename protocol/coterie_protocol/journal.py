@@ -14,7 +14,7 @@ import dataclasses
 import json
 import re
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -53,6 +53,7 @@ from coterie_protocol._journal_events import (
     ShardTaken,
     TopicChanged,
 )
+from coterie_protocol._journal_text import event_writer, text_of
 from coterie_protocol._journal_values import DATE_MS_MAX, SEQ_MAX, misfit
 from coterie_protocol.exceptions import CoterieError
 
@@ -154,30 +155,6 @@ _PHASE_FIELDS: Final = _names(MemberPhase)
 _PHASE_NULLABLE: Final = _nullable(MemberPhase)
 
 
-def _plain(value: Any) -> dict[str, Any]:  # called for values that JSON does not have
-    if not isinstance(value, MemberPhase):
-        raise TypeError(f"{type(value).__name__} has no place in a journal line")
-    return {name: getattr(value, name) for name in _PHASE_FIELDS}
-
-
-def _make_encode() -> Callable[[Any], str]:
-    """What writes values as JSON, prepared once.
-
-    `json.dumps` prepares for each call, and so does the method of a `JSONEncoder`, which takes
-    longer than writing a short line.
-    """
-    prepare = getattr(json.encoder, "c_make_encoder", None)
-    if prepare is None:  # not CPython
-        return json.JSONEncoder(separators=(",", ":"), default=_plain).encode
-    text = json.encoder.encode_basestring_ascii
-    # No search for cycles, no indentation, keys in their order, NaN as it may be.
-    write = prepare(None, _plain, text, None, ":", ",", False, False, True)  # noqa: FBT003
-    return lambda value: "".join(write(value, 0))
-
-
-_encode: Final = _make_encode()
-
-
 def write_line(line: Line) -> str:
     """Return the JSON text of a line, without a line break."""
     before, after = write_around_number(line.ts, line.node, line.event)
@@ -186,12 +163,8 @@ def write_line(line: Line) -> str:
 
 def write_around_number(ts: int, node: str, event: Event) -> tuple[str, str]:
     """Return the text of a line before its number, and after it: for who gets to know that last."""
-    before = f'{{"v":{SCHEMA_VERSION},"ts":{ts},"node":{_encode(node)},"seq":'
-    values: dict[str, Any] = {"group": event.group, "kind": event.kind}
-    # `group` is there already and keeps its place.
-    for name in _FIELDS[type(event)]:
-        values[name] = getattr(event, name)
-    return before, f",{_encode(values)[1:]}"
+    before = f'{{"v":{SCHEMA_VERSION},"ts":{ts},"node":{text_of(node)},"seq":'
+    return before, event_writer(type(event))(event)
 
 
 def read_line(text: str | bytes) -> Line:

@@ -195,6 +195,8 @@ def test_members_that_are_none_are_refused(members: object) -> None:
 
 def test_value_that_json_can_not_hold_is_refused() -> None:
     with pytest.raises(TypeError, match="set has no place"):
+        write_line(line(1, dataclasses.replace(committed("t", "0"), offsets={"t": {0}})))  # type: ignore[dict-item]
+    with pytest.raises(TypeError, match="must be a string, not set"):
         write_line(line(1, NodeStopped(reason={1})))  # type: ignore[arg-type]
 
 

@@ -34,7 +34,10 @@ __all__ = [
 
 #: How many member ids there may be between two starts of a node.
 _IDS_PER_START: Final = 1_000_000
-_UUID_BYTES: Final = 16
+#: Digits of a UUID, and for how many UUIDs the system is asked at once: it takes longer to ask than
+#: to answer.
+_UUID_DIGITS: Final = 32
+_UUIDS_AT_ONCE: Final = 64
 #: The digits that a random UUID may have in the place of its variant.
 _VARIANTS: Final = "89ab"
 
@@ -136,12 +139,17 @@ def id_maker(settings: Settings) -> Callable[[int], IdSource]:
 class RandomIds:
     """Ids as Kafka makes them: the client's name and a random number."""
 
+    def __init__(self) -> None:
+        self._digits = ""
+
     def member_id(self, group_id: str, client_id: str, host: str, instance_id: str | None) -> str:
         """`<instance or client id>-<uuid>`."""
         del group_id, host
         name = client_id if instance_id is None else instance_id
-        # As `uuid4` has it, which takes four times as long.
-        digits = os.urandom(_UUID_BYTES).hex()
+        # As `uuid4` has it, which takes several times as long.
+        if not self._digits:
+            self._digits = os.urandom(_UUIDS_AT_ONCE * _UUID_DIGITS // 2).hex()
+        digits, self._digits = self._digits[:_UUID_DIGITS], self._digits[_UUID_DIGITS:]
         variant = _VARIANTS[int(digits[16], 16) & 3]
         return (
             f"{name}-{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}"
@@ -160,6 +168,7 @@ class SequenceIds(RandomIds):
     """
 
     def __init__(self, start: int) -> None:
+        super().__init__()
         self._numbers = count(start * _IDS_PER_START + 1)
 
     def member_id(self, group_id: str, client_id: str, host: str, instance_id: str | None) -> str:

@@ -1,0 +1,95 @@
+"""Events as JSON, by a function for each kind that is generated when it is first needed.
+
+A coordinator writes a line for each commit and each member that joins.  The `json` module would
+have the values of an event put into a dictionary first, which takes longer than all the rest.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import typing
+from collections.abc import Callable
+from typing import Any, Final
+
+from coterie_protocol._journal_events import Event, MemberPhase, PhaseJoined
+from coterie_protocol._twin import remember
+
+__all__ = ["event_writer", "text_of"]
+
+#: A string in quotes, with ASCII only.
+text_of: Final = json.encoder.encode_basestring_ascii
+
+
+def _refuse(value: Any) -> Any:  # called for values that JSON does not have
+    raise TypeError(f"{type(value).__name__} has no place in a journal line")
+
+
+def _make_encode() -> Callable[[Any], str]:
+    """What writes values as JSON, prepared once.
+
+    `json.dumps` prepares for each call, and so does the method of a `JSONEncoder`, which takes
+    longer than writing a short line.
+    """
+    prepare = getattr(json.encoder, "c_make_encoder", None)
+    if prepare is None:  # not CPython
+        return json.JSONEncoder(separators=(",", ":"), default=_refuse).encode
+    # No search for cycles, no indentation, keys in their order, NaN as it may be.
+    write = prepare(None, _refuse, text_of, None, ":", ",", False, False, True)  # noqa: FBT003
+    return lambda value: "".join(write(value, 0))
+
+
+#: What generated functions call.
+_HELPERS: Final = {
+    "text": text_of,
+    "comma": ",".join,
+    "encode": _make_encode(),
+    "number": int.__repr__,
+    "NULL": "null",
+    "TRUE": "true",
+    "FALSE": "false",
+}
+
+#: How values of a type are written, as an expression within an f-string; others by `encode`.
+_WRITTEN: Final = {
+    str: "{text(%s)}",
+    int: "{%s:d}",  # also of those that are True
+    bool: "{TRUE if %s else FALSE}",
+    str | None: "{NULL if %s is None else text(%s)}",
+    int | None: "{NULL if %s is None else number(%s)}",
+    tuple[str, ...]: "[{comma(map(text, %s))}]",
+    tuple[MemberPhase, ...]: "[{comma(map(phase, %s))}]",
+}
+
+
+@remember
+def event_writer(cls: type[Event]) -> Callable[[Event], str]:
+    """A function that writes an event's group, kind and own values, for the end of an object."""
+    group, *own = _pairs(cls)
+    return _compiled(cls, ",", [group, f'"kind":"{cls.kind}"', *own])
+
+
+@remember
+def _phase_writer() -> Callable[[MemberPhase], str]:
+    return _compiled(MemberPhase, "{{", _pairs(MemberPhase))
+
+
+def _pairs(cls: type[Any]) -> list[str]:
+    """How the fields of a dataclass are written, with their names."""
+    hints = typing.get_type_hints(cls)
+    return [f'"{f.name}":{_expression(f.name, hints[f.name])}' for f in dataclasses.fields(cls)]
+
+
+def _expression(name: str, hint: Any) -> str:
+    return _WRITTEN.get(hint, "{encode(%s)}").replace("%s", f"it.{name}")
+
+
+def _compiled(cls: type[Any], beginning: str, pairs: list[str]) -> Callable[[Any], str]:
+    """A function of an object `it` that returns an f-string."""
+    text = beginning + ",".join(pairs) + "}}"
+    scope: dict[str, Any] = dict(_HELPERS)
+    if cls is PhaseJoined:
+        scope["phase"] = _phase_writer()
+    exec(f"def write(it):\n    return f'{text}'", scope)  # noqa: S102  # only names are put in
+    write: Callable[[Any], str] = scope["write"]
+    return write
