@@ -12,7 +12,7 @@ import typing
 from collections.abc import Callable
 from typing import Any, Final
 
-from coterie_protocol._journal_events import Event, MemberPhase, PhaseJoined
+from coterie_protocol._journal_events import Event, MemberPhase
 from coterie_protocol._twin import remember
 
 __all__ = ["event_writer", "text_of"]
@@ -39,26 +39,33 @@ def _make_encode() -> Callable[[Any], str]:
     return lambda value: "".join(write(value, 0))
 
 
+def _names(names: tuple[str, ...]) -> str:
+    return f"[{','.join(map(text_of, names))}]"
+
+
+def _phases(phases: tuple[MemberPhase, ...]) -> str:
+    return f"[{','.join(map(_phase_writer(), phases))}]"
+
+
 #: What generated functions call.
 _HELPERS: Final = {
     "text": text_of,
-    "comma": ",".join,
     "encode": _make_encode(),
     "number": int.__repr__,
+    "names": _names,
+    "phases": _phases,
     "NULL": "null",
     "TRUE": "true",
     "FALSE": "false",
 }
 
-#: How values of a type are written, as an expression within an f-string; others by `encode`.
-_WRITTEN: Final = {
-    str: "{text(%s)}",
-    int: "{%s:d}",  # also of those that are True
-    bool: "{TRUE if %s else FALSE}",
-    str | None: "{NULL if %s is None else text(%s)}",
-    int | None: "{NULL if %s is None else number(%s)}",
-    tuple[str, ...]: "[{comma(map(text, %s))}]",
-    tuple[MemberPhase, ...]: "[{comma(map(phase, %s))}]",
+#: How values of a type are written; others by `encode`.
+_CALLS: Final = {
+    str: "text(%s)",
+    int: "number(%s)",  # also those that are True
+    bool: "TRUE if %s else FALSE",
+    tuple[str, ...]: "names(%s)",
+    tuple[MemberPhase, ...]: "phases(%s)",
 }
 
 
@@ -66,12 +73,12 @@ _WRITTEN: Final = {
 def event_writer(cls: type[Event]) -> Callable[[Event], str]:
     """A function that writes an event's group, kind and own values, for the end of an object."""
     group, *own = _pairs(cls)
-    return _compiled(cls, ",", [group, f'"kind":"{cls.kind}"', *own])
+    return _compiled(",", [group, f'"kind":"{cls.kind}"', *own])
 
 
 @remember
 def _phase_writer() -> Callable[[MemberPhase], str]:
-    return _compiled(MemberPhase, "{{", _pairs(MemberPhase))
+    return _compiled("{{", _pairs(MemberPhase))
 
 
 def _pairs(cls: type[Any]) -> list[str]:
@@ -81,15 +88,22 @@ def _pairs(cls: type[Any]) -> list[str]:
 
 
 def _expression(name: str, hint: Any) -> str:
-    return _WRITTEN.get(hint, "{encode(%s)}").replace("%s", f"it.{name}")
+    value = f"it.{name}"
+    types = typing.get_args(hint)
+    if type(None) not in types:
+        return f"{{{_call(hint, value)}}}"
+    (rest,) = set(types) - {type(None)}
+    return f"{{NULL if {value} is None else {_call(rest, value)}}}"
 
 
-def _compiled(cls: type[Any], beginning: str, pairs: list[str]) -> Callable[[Any], str]:
+def _call(hint: Any, value: str) -> str:
+    return _CALLS.get(hint, "encode(%s)").replace("%s", value)
+
+
+def _compiled(beginning: str, pairs: list[str]) -> Callable[[Any], str]:
     """A function of an object `it` that returns an f-string."""
     text = beginning + ",".join(pairs) + "}}"
     scope: dict[str, Any] = dict(_HELPERS)
-    if cls is PhaseJoined:
-        scope["phase"] = _phase_writer()
     exec(f"def write(it):\n    return f'{text}'", scope)  # noqa: S102  # only names are put in
     write: Callable[[Any], str] = scope["write"]
     return write
