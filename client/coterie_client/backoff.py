@@ -71,6 +71,10 @@ class Backoff:
         self.failures = 0
         self._retry_at_s = 0.0
 
+    def wait_no_longer(self) -> None:
+        """Let the next attempt be made at once, without forgetting the failures."""
+        self._retry_at_s = 0.0
+
     def wait_s(self, now_s: float) -> float:
         """Return how long the next attempt must still wait."""
         return max(0.0, self._retry_at_s - now_s) if self.failures else 0.0

@@ -43,6 +43,9 @@ class MembershipConfig:
     request_timeout_ms: int = 30_000
     retry_backoff_ms: int = 100
     retry_backoff_max_ms: int = 1_000
+    #: How long to wait at most before looking for the coordinator again: while it is dead, another
+    #: node may take the group over at any moment.
+    lookup_backoff_max_ms: int = 500
     metadata_max_age_ms: int = 60_000
     allow_auto_create_topics: bool = True
     #: Whether work stops when the coordinator was silent for a session timeout.  It may then have

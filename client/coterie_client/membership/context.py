@@ -185,7 +185,8 @@ class Context:
     state: MemberState = field(default_factory=MemberState)
     loads: Loads = field(default_factory=Loads)
 
-    def backoff(self) -> Backoff:
+    def backoff(self, limit_ms: int | None = None) -> Backoff:
         """Return the delays between attempts at one kind of request."""
-        first_ms, limit_ms = self.config.retry_backoff_ms, self.config.retry_backoff_max_ms
+        first_ms = self.config.retry_backoff_ms
+        limit_ms = self.config.retry_backoff_max_ms if limit_ms is None else limit_ms
         return Backoff(RetryOptions(first_ms, max(first_ms, limit_ms)), self.sources.random)

@@ -99,7 +99,7 @@ class CoordinatorLookup:
         self._random = context.sources.random
         self._outbox = context.outbox
         self._fail = context.fail
-        self._backoff = context.backoff()
+        self._backoff = context.backoff(context.config.lookup_backoff_max_ms)
         self._ticket: int | None = None
         self._next_ms: int | None = None
         self._has_served = False

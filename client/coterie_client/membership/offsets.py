@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from coterie_client.backoff import Backoff
 from coterie_client.membership.actions import Committed, Failure, FailureKind, Fetched, Position
 from coterie_client.membership.context import Context, Identity
 from coterie_client.membership.coordinator import CoordinatorLookup, Reaction, reaction_to
@@ -172,17 +173,17 @@ class Commits:
         if not asked_for:
             self._backoff.succeeded()
             return
-        self._not_before_ms = now_ms + self._backoff.next_ms()
         for code in asked_for.values():
             self._react(code, identity, now_ms)
+        self._not_before_ms = now_ms + _pause_ms(self._lookup, self._backoff)
 
     def _failed(self, failure: Failure, node: NodeAddress, now_ms: int) -> None:
         if failure.kind is FailureKind.REFUSED:
             for partition, pending in list(self._sent.items()):
                 self._finish(partition, pending, failure.reason)
             return
-        self._not_before_ms = now_ms + self._backoff.next_ms()
         self._lookup.forget(f"no answer to a commit: {failure}", now_ms, node)
+        self._not_before_ms = now_ms + _pause_ms(self._lookup, self._backoff)
 
     def _requeue(self, unfinished: Mapping[TopicPartition, _Pending]) -> None:
         """Have what was sent and is not settled go along with the next request."""
@@ -272,8 +273,8 @@ class Fetches:
                 self._finish(keys, error=failure.reason)
             self._sent = {}
             return
-        self._not_before_ms = now_ms + self._backoff.next_ms()
         self._lookup.forget(f"no answer to a question for offsets: {failure}", now_ms, self._asked)
+        self._not_before_ms = now_ms + _pause_ms(self._lookup, self._backoff)
 
     def _take(self, answer: OffsetFetchResponse, now_ms: int) -> None:
         answers = {
@@ -305,9 +306,9 @@ class Fetches:
         if worst is Reaction.NONE:
             self._backoff.succeeded()
             return
-        self._not_before_ms = now_ms + self._backoff.next_ms()
         if worst is Reaction.FIND_COORDINATOR:
             self._lookup.forget("it does not coordinate the group", now_ms, self._asked)
+        self._not_before_ms = now_ms + _pause_ms(self._lookup, self._backoff)
 
     def _finish(
         self,
@@ -326,6 +327,14 @@ def _entry(number: int, position: Position) -> OffsetCommitRequestPartition:
         committed_offset=position.offset,
         committed_metadata=position.metadata,
     )
+
+
+def _pause_ms(lookup: CoordinatorLookup, backoff: Backoff) -> int:
+    """How long to wait before another attempt, unless the coordinator has to be found first.
+
+    That has pauses of its own, and who has found it has waited long enough.
+    """
+    return 0 if lookup.address is None else backoff.next_ms()
 
 
 def _named(partition: TopicPartition) -> str:

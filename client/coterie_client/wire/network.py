@@ -330,7 +330,11 @@ class Network:
             self._known = {b.node_id: NodeAddress(b.host, b.port) for b in answer.brokers}
             self.controller = self._known.get(answer.controller_id)
         elif isinstance(answer, FindCoordinatorResponse):
-            self._known |= dict(_coordinators(answer))
+            named = dict(_coordinators(answer))
+            self._known |= named
+            for address in named.values():
+                # Who asked has waited long enough, and it may just have started again.
+                self._node(address).backoff.wait_no_longer()
 
     # The end
 

@@ -8,6 +8,7 @@ from coterie_client.membership import FailureKind, PartitionLostError, Phase
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.errors import OffsetMetadataTooLargeError
 from coterie_protocol.messages import (
+    FindCoordinatorRequest,
     HeartbeatRequest,
     JoinGroupRequest,
     OffsetCommitRequest,
@@ -122,6 +123,26 @@ def test_commit_moves_to_the_new_coordinator() -> None:
     script.sleep(150)
     script.find()
     assert offsets(script) == {T0: 1}
+
+
+def test_commit_goes_out_as_soon_as_the_new_coordinator_is_known() -> None:
+    """However often it has failed while the old one was named, which had died."""
+    script = at_work()
+    script.commit("k", T0, 1)
+    for _ in range(6):
+        script.fail(OffsetCommitRequest)
+        while not script.awaits(FindCoordinatorRequest):
+            script.sleep(1)
+        script.find()
+    assert offsets(script) == {T0: 1}
+
+
+def test_commit_that_is_refused_while_the_member_leaves_is_not_repeated_at_once() -> None:
+    script = at_work()
+    script.commit("k", T0, 1)
+    script.close()
+    script.store(ErrorCode.NOT_COORDINATOR)
+    assert not script.awaits(OffsetCommitRequest)
 
 
 def test_unsendable_commit_fails() -> None:

@@ -6,7 +6,11 @@ import pytest
 
 from coterie_client.membership import ClosedError, FailureKind, Fetched, Phase, Position
 from coterie_protocol.error_codes import ErrorCode
-from coterie_protocol.messages import OffsetFetchRequest, OffsetFetchResponse
+from coterie_protocol.messages import (
+    FindCoordinatorRequest,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
 from tests.support.scripted_membership import Script
 
 T0, T1 = ("t", 0), ("t", 1)
@@ -82,6 +86,17 @@ def test_fetch_moves_to_the_new_coordinator() -> None:
     script.find()
     script.tell_offset(7)
     assert position(script, "k") == Position(7, "m")
+
+
+def test_fetch_goes_out_as_soon_as_the_new_coordinator_is_known() -> None:
+    script = at_work()
+    script.fetch("k", T0)
+    for _ in range(6):
+        script.fail(OffsetFetchRequest)
+        while not script.awaits(FindCoordinatorRequest):
+            script.sleep(1)
+        script.find()
+    assert script.awaits(OffsetFetchRequest)
 
 
 def test_unsendable() -> None:

@@ -294,6 +294,27 @@ async def test_reconnects_after_a_restart() -> None:
         assert net.counters.connections_lost == 1
 
 
+async def test_node_that_is_named_as_coordinator_is_connected_to_at_once() -> None:
+    """It may have started again; who asks for it has pauses of its own."""
+
+    async def answer(_: Request) -> Any:
+        host, port = named.address.host, named.address.port
+        return FindCoordinatorResponse(node_id=1, host=host, port=port)
+
+    slow = RetryOptions(base_ms=600_000, max_ms=600_000)
+    async with (
+        FakeServer() as named,
+        FakeServer(answer) as other,
+        network(other.address, reconnect=slow) as net,
+    ):
+        await named.stop()
+        with pytest.raises(ConnectionFailedError):
+            await net.request(heartbeat(), to=named.address, timeout_s=PATIENCE_S)
+        await named.start()
+        await net.request(FindCoordinatorRequest(key="g"), timeout_s=PATIENCE_S)
+        await net.request(heartbeat(), to=named.address, timeout_s=PATIENCE_S)
+
+
 async def test_timeout_makes_the_next_request_take_a_new_connection() -> None:
 
     async def answer(_: Request) -> Any:
@@ -500,7 +521,7 @@ async def test_close_fails_pending_requests() -> None:
 
 
 async def test_close_does_not_wait_for_a_back_off() -> None:
-    slow = RetryOptions(base_ms=60_000, max_ms=60_000)
+    slow = RetryOptions(base_ms=600_000, max_ms=600_000)
     watch = Stopwatch()
     net = network(UNREACHABLE, dial=watch.dial, reconnect=slow)
     with pytest.raises(ConnectionFailedError):
