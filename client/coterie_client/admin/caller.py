@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 from coterie_client import checks
 from coterie_client.admin.arguments import collection
 from coterie_client.admin.models import Result, Results, error_of
+from coterie_client.admin.silence import unless_gone
 from coterie_client.backoff import RetryOptions
 from coterie_client.errors import (
     AnswerTimedOutError,
@@ -104,7 +105,11 @@ class Caller:
         """Send a request once."""
         left_s = max(0.0, deadline_s - asyncio.get_running_loop().time())
         timeout_s = min(left_s, self._timing.request_timeout_ms / 1000)
-        return await self.network.request(message, to=to, timeout_s=timeout_s)
+        answer = self.network.request(message, to=to, timeout_s=timeout_s)
+        # The user's own address for a node may be none by which others know it.
+        if isinstance(to, NodeAddress) and to in self.network.known.values():
+            return await unless_gone(answer, to, self.network, timeout_s)
+        return await answer
 
     @property
     def request_timeout_ms(self) -> int:

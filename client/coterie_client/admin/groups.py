@@ -67,13 +67,9 @@ class Groups:
             types_filter=arguments.strings("types", types),
         )
 
-        async def call(deadline_s: float) -> tuple[NodeAddress, ...]:
-            cluster = await self._caller.cluster(deadline_s)
-            return tuple({NodeAddress(b.host, b.port): None for b in cluster.brokers})
-
-        async def attempt(
+        async def of_nodes(
             nodes: Iterable[NodeAddress], deadline_s: float
-        ) -> Mapping[NodeAddress, Result[tuple[ListedGroup, ...]]]:
+        ) -> Results[NodeAddress, tuple[ListedGroup, ...]]:
             async def ask(
                 node: NodeAddress, _: object
             ) -> Mapping[NodeAddress, Result[tuple[ListedGroup, ...]]]:
@@ -81,12 +77,32 @@ class Groups:
                 error = error_of(answer.error_code, f"groups of {node}")
                 return {node: Result(answer.groups, error)}
 
-            return await self._caller.by_node({node: node for node in nodes}, ask)
+            return Results(await self._caller.by_node({node: node for node in nodes}, ask))
 
-        nodes = await self._caller.once(call)
-        listed = (await self._caller.settle(nodes, attempt)).get_all()
+        async def attempt(
+            nodes: list[NodeAddress], deadline_s: float
+        ) -> Mapping[NodeAddress, Result[tuple[ListedGroup, ...]]]:
+            present = await self._nodes(deadline_s)
+            results = await of_nodes([node for node in nodes if node in present], deadline_s)
+            if len(results) < len(nodes):
+                # What a node had that is gone is with the others by now, also with those that
+                # have been asked before.
+                again = await of_nodes(present, deadline_s)
+                moved = tuple(group for each in again.values() for group in each.value or ())
+                result = Result(moved, next(iter(again.errors.values()), None))
+                results |= {node: result for node in nodes if node not in present}
+            return results
+
+        listed = (
+            await self._caller.settle(await self._caller.once(self._nodes), attempt)
+        ).get_all()
         groups = {g.group_id: _listing(g) for groups in listed.values() for g in groups}
         return tuple(groups[group_id] for group_id in sorted(groups))
+
+    async def _nodes(self, deadline_s: float) -> tuple[NodeAddress, ...]:
+        """The nodes of the cluster, each once."""
+        cluster = await self._caller.cluster(deadline_s)
+        return tuple({NodeAddress(b.host, b.port): None for b in cluster.brokers})
 
     async def describe(self, group: str) -> GroupDescription:
         """Describe a group with its members; raises `GroupIdNotFoundError` if it does not exist."""
@@ -126,8 +142,7 @@ class Groups:
         """
 
         async def ask(deadline_s: float) -> tuple[str | None, ...]:
-            cluster = await self._caller.cluster(deadline_s)
-            nodes = {NodeAddress(b.host, b.port): None for b in cluster.brokers}
+            nodes = await self._nodes(deadline_s)
             return tuple([await self._caller.http_address(node, deadline_s) for node in nodes])
 
         return await self._caller.once(ask)

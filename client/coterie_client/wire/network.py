@@ -34,6 +34,7 @@ from coterie_client.wire.channel import ConnectionLimits, Counters
 from coterie_client.wire.connection import Connection
 from coterie_client.wire.deadlines import wait_for_task
 from coterie_client.wire.dialling import Dial, default_dial, dial_tcp
+from coterie_client.wire.node import Node, Slot
 from coterie_client.wire.security import PLAINTEXT, Security
 from coterie_client.wire.versions import api_of
 from coterie_protocol.messages import FindCoordinatorResponse, MetadataResponse
@@ -54,41 +55,6 @@ _SLOW_S: Final = 2.0
 
 #: Kafka's defaults for `reconnect.backoff.ms` and `reconnect.backoff.max.ms`.
 RECONNECT: Final = RetryOptions(base_ms=50, max_ms=1_000)
-
-
-class _Slot:
-    """A node's connection for one lane, or the attempt to make it."""
-
-    __slots__ = ("attempt", "connection", "reached")
-
-    def __init__(self) -> None:
-        # Whether there has been a connection before.
-        self.reached = False
-        self.connection: Connection | None = None
-        self.attempt: asyncio.Task[Connection] | None = None
-
-
-class _Node:
-    """A node, its back-off and its connections."""
-
-    __slots__ = ("address", "backoff", "failed_attempts", "is_slow", "slots")
-
-    def __init__(self, address: NodeAddress, backoff: Backoff) -> None:
-        self.address = address
-        self.backoff = backoff
-        # How many attempts to connect have failed since one succeeded.
-        self.failed_attempts = 0
-        # Whether it kept a question waiting that others could answer, and has answered none since.
-        self.is_slow = False
-        self.slots = {lane: _Slot() for lane in Lane}
-
-    @property
-    def reached(self) -> bool:
-        return any(slot.reached for slot in self.slots.values())
-
-    def connected(self, lane: Lane) -> bool:
-        connection = self.slots[lane].connection
-        return connection is not None and not connection.closed
 
 
 class Network:
@@ -125,7 +91,7 @@ class Network:
         self._reconnect = reconnect
         self._dial = dial or default_dial.get() or dial_tcp
         self._random = random
-        self._nodes: dict[NodeAddress, _Node] = {}
+        self._nodes: dict[NodeAddress, Node] = {}
         self._known: dict[int, NodeAddress] = {}
         # Replaced connections that still have pending answers.
         self._replaced: set[Connection] = set()
@@ -177,7 +143,7 @@ class Network:
         left = self._candidates(lane) if to.but is None else self._others(to.but, lane)
         if len(left) == 1:
             return await self._ask(left[0], message, lane, deadline_s)
-        asked: dict[asyncio.Task[Any], _Node] = {}
+        asked: dict[asyncio.Task[Any], Node] = {}
         failures: list[BaseException] = []
         try:
             while left or asked:
@@ -201,7 +167,7 @@ class Network:
                 task.cancel()
         raise _sum_of(failures)
 
-    def _candidates(self, lane: Lane) -> list[_Node]:
+    def _candidates(self, lane: Lane) -> list[Node]:
         """All nodes, those most likely to answer soon first."""
         now_s = asyncio.get_running_loop().time()
         known = tuple(dict.fromkeys(self._known.values()))
@@ -219,7 +185,7 @@ class Network:
             ),
         )
 
-    def _others(self, but: NodeAddress, lane: Lane) -> list[_Node]:
+    def _others(self, but: NodeAddress, lane: Lane) -> list[Node]:
         """All nodes that are known by what they advertise, but for one.
 
         A bootstrap address may be another name of just that one.
@@ -229,7 +195,7 @@ class Network:
             raise ConnectionFailedError(f"No node is known but {but}.")
         return [node for node in self._candidates(lane) if node.address in known]
 
-    async def _ask(self, node: _Node, message: Any, lane: Lane, deadline_s: float) -> Any:
+    async def _ask(self, node: Node, message: Any, lane: Lane, deadline_s: float) -> Any:
         loop = asyncio.get_running_loop()
         connection = await self._connected(node, lane, deadline_s, api_of(message).title)
         timeout_s = max(0.0, deadline_s - loop.time())
@@ -246,9 +212,7 @@ class Network:
 
     # Connections
 
-    async def _connected(
-        self, node: _Node, lane: Lane, deadline_s: float, title: str
-    ) -> Connection:
+    async def _connected(self, node: Node, lane: Lane, deadline_s: float, title: str) -> Connection:
         """The node's connection for a lane; if there is none, all requests wait for one attempt."""
         self._refuse_if_closed()
         loop = asyncio.get_running_loop()
@@ -270,14 +234,14 @@ class Network:
             )
         return attempt.result()
 
-    def _begin_attempt(self, node: _Node, slot: _Slot) -> asyncio.Task[Connection]:
+    def _begin_attempt(self, node: Node, slot: Slot) -> asyncio.Task[Connection]:
         """The attempt to connect that is under way, or a new one."""
         if slot.attempt is None:
             slot.attempt = asyncio.get_running_loop().create_task(self._attempt(node, slot))
             slot.attempt.add_done_callback(_retrieve_exception)
         return slot.attempt
 
-    async def _attempt(self, node: _Node, slot: _Slot) -> Connection:
+    async def _attempt(self, node: Node, slot: Slot) -> Connection:
         loop = asyncio.get_running_loop()
         try:
             await asyncio.sleep(node.backoff.wait_s(loop.time()))
@@ -302,7 +266,7 @@ class Network:
         slot.reached = True
         return connection
 
-    def _tell_of_failure(self, node: _Node, error: Exception) -> None:
+    def _tell_of_failure(self, node: Node, error: Exception) -> None:
         is_advertised = node.address not in self._bootstrap and not node.reached
         if is_advertised and isinstance(error, ConnectionFailedError):
             error.is_advertised = True
@@ -312,16 +276,16 @@ class Network:
         log = _log.info if is_power_of_ten(node.failed_attempts) else _log.debug
         log("connection failed", node=str(node.address), error=str(error))
 
-    def _retire(self, slot: _Slot) -> None:
+    def _retire(self, slot: Slot) -> None:
         """Close a connection after its last pending answer."""
         connection, slot.connection = slot.connection, None
         if connection is not None and not connection.closed:
             self._replaced = {c for c in self._replaced if not c.closed} | {connection}
             connection.finish()
 
-    def _node(self, address: NodeAddress) -> _Node:
+    def _node(self, address: NodeAddress) -> Node:
         if address not in self._nodes:
-            self._nodes[address] = _Node(address, Backoff(self._reconnect, self._random))
+            self._nodes[address] = Node(address, Backoff(self._reconnect, self._random))
         return self._nodes[address]
 
     def _learn(self, answer: Any) -> None:

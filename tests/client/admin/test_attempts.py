@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from coterie_client.admin import Admin, MemberRef, NewTopic, Timing
+from coterie_client.admin import Admin, MemberRef, NewTopic, Timing, silence
 from coterie_client.errors import (
     BatchFailedError,
     ClientClosedError,
@@ -67,6 +67,7 @@ from tests.client.wire.doubles import HANG_UP, SILENCE, FakeServer, metadata_of,
 pytestmark = pytest.mark.asyncio
 
 PROMPT = Timing(timeout_ms=60_000, retry=RetryOptions(base_ms=1, max_ms=1))
+PATIENT = Timing(request_timeout_ms=60_000, retry=PROMPT.retry)
 #: Time for many attempts on a quick machine, and for two on a very slow one.
 SHORT = Timing(timeout_ms=1_500, retry=RetryOptions(base_ms=20, max_ms=20))
 
@@ -486,6 +487,61 @@ async def test_incomplete_list_of_groups_is_an_error() -> None:
                 await admin.groups.list()
         assert times(one, ApiKey.LIST_GROUPS) == 1
         assert times(two, ApiKey.LIST_GROUPS) > 1
+
+
+async def test_groups_of_a_node_that_has_gone_are_listed_where_they_are_now() -> None:
+    script = Script()
+    async with FakeServer() as gone, FakeServer(script.answer) as server:
+        both, one = cluster(server.address, gone.address), cluster(server.address)
+        await gone.stop()
+        script.now(METADATA=[both, both, both, one], LIST_GROUPS=[listed("a"), listed("a", "b")])
+        async with Admin(server.address, timing=PROMPT) as admin:
+            assert [group.group_id for group in await admin.groups.list()] == ["a", "b"]
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have others asked soon about a node that is silent."""
+    monkeypatch.setattr(silence, "_LATE_S", 0.02)
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_coordinator_that_is_silent_and_gone_is_given_up() -> None:
+    """No connection tells of it: its process hangs, or its machine has lost its power."""
+
+    async def hang(_: Request) -> Any:
+        return SILENCE
+
+    script = Script()
+    async with FakeServer(hang) as silent, FakeServer(script.answer) as server:
+        script.now(
+            FIND_COORDINATOR=[coordinator(silent.address), coordinator(server.address)],
+            METADATA=[cluster(server.address, silent.address), cluster(server.address)],
+            DELETE_GROUPS=deleted(g=0),
+        )
+        async with Admin(server.address, timing=PATIENT) as admin:
+            await admin.groups.delete("g")
+        assert times(silent, ApiKey.DELETE_GROUPS) == 1
+        assert times(server, ApiKey.METADATA) == 2
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_coordinator_that_is_slow_but_there_is_waited_for() -> None:
+    script = Script()
+    async with FakeServer(script.answer) as server:
+
+        async def answer(_: Request) -> Any:
+            await soon(lambda: times(server, ApiKey.METADATA) > 2)
+            return deleted(g=0)
+
+        async with FakeServer(answer) as slow:
+            script.now(
+                FIND_COORDINATOR=coordinator(slow.address),
+                METADATA=cluster(server.address, slow.address),
+            )
+            async with Admin(server.address, timing=PATIENT) as admin:
+                await admin.groups.delete("g")
+            assert times(slow, ApiKey.DELETE_GROUPS) == 1
 
 
 def offsets(*numbers: int, code: int = 0) -> ListOffsetsResponse:

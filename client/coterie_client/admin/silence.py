@@ -1,0 +1,57 @@
+"""Gives up on a node that is silent, if the other nodes do not name it any more.
+
+A machine that has lost its power, or a process that hangs, breaks no connection.  Long before a
+request to it has taken too long, others have its groups.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any, Final
+
+from coterie_client.errors import AnswerTimedOutError
+from coterie_client.wire.addresses import ANY, AnyNode, NodeAddress
+from coterie_client.wire.network import Network
+from coterie_protocol.messages import MetadataRequest
+
+__all__ = ["unless_gone"]
+
+#: After how long without an answer the others are asked, again and again.
+_LATE_S: Final = 2.0
+_WHO_IS_THERE: Final = MetadataRequest(topics=(), allow_auto_topic_creation=False)
+
+
+async def unless_gone(
+    answer: Awaitable[Any], node: NodeAddress, network: Network, timeout_s: float
+) -> Any:
+    """A node's answer; raises `AnswerTimedOutError` if it is silent and not there any more."""
+    asked = asyncio.ensure_future(answer)
+    try:
+        while not asked.done():
+            await asyncio.wait((asked,), timeout=_LATE_S)
+            if not asked.done() and await _is_gone(node, asked, network, timeout_s):
+                network.hang_up(node)
+                sentence = f"{node} is silent, and no longer one of the cluster's nodes."
+                raise AnswerTimedOutError(sentence)
+        return asked.result()
+    finally:
+        asked.cancel()
+
+
+async def _is_gone(
+    node: NodeAddress, asked: asyncio.Future[Any], network: Network, timeout_s: float
+) -> bool:
+    """Whether the other nodes name this one no more; it is not, if it answers meanwhile."""
+    is_alone = set(network.known.values()) <= {node}
+    whom = ANY if is_alone else AnyNode(but=node)
+    others = network.request(_WHO_IS_THERE, to=whom, timeout_s=timeout_s)
+    question = asyncio.ensure_future(others)
+    try:
+        await asyncio.wait((asked, question), return_when=asyncio.FIRST_COMPLETED)
+        if not question.done() or question.exception() is not None or asked.done():
+            return False
+        brokers = question.result().brokers
+        return bool(brokers) and node not in {NodeAddress(b.host, b.port) for b in brokers}
+    finally:
+        question.cancel()
