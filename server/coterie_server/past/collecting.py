@@ -46,8 +46,8 @@ KINDS: Final[Collection[type[Event]]] = (
     RebalanceStarted,
 )
 
-#: How many rebalances before a time are read for it: who owns what is told anew by each, and what
-#: an owner may have held on to is over when it has joined again.
+#: How many rebalances before a time are read for it: who owns what is told anew at the end of each,
+#: and what an owner may have held on to is over when it has joined again.
 _REBALANCES_BEFORE: Final = 3
 
 _DATE: Final = re.compile(r'\{"v":\d+,"ts":(\d{1,15}),')
@@ -109,9 +109,10 @@ def collect(found: Iterable[FoundLine], since_ms: int, breathe: Callable[[], Non
         source = Source(values["node"], values["seq"], ts, values, len(line.text))
         sources.setdefault((source.node, source.seq), source)
         collected.first_ms = ts
-        if line.kind == RebalanceStarted.kind and ts < since_ms:
-            before += 1
-            if before > _REBALANCES_BEFORE:
+        if ts < since_ms:
+            # One that another one cut short tells nothing: it has no end.
+            before += line.kind == RebalanceCompleted.kind
+            if before > _REBALANCES_BEFORE and line.kind == RebalanceStarted.kind:
                 collected.has_enough = True
                 break
     for key in sorted(sources):

@@ -20,6 +20,7 @@ from tests.server.past.told import (
     table_owners,
     tables,
 )
+from tests.support.journal_builder import BEGINNING_MS, JournalBuilder
 from tests.support.journals import handed_over, simulated
 from tests.support.profiles import by_profile
 
@@ -135,6 +136,21 @@ def test_the_last_part_of_a_group_s_time(seed: int) -> None:
     for group in groups_of(lines):
         own = [line.ts for line in lines if line.event.group == group]
         assert_equal(lines, group, since_ms=own[len(own) * 3 // 4])
+
+
+def test_gap_from_before_many_rebalances_that_were_cut_short() -> None:
+    builder = JournalBuilder("cut-short")
+    for at in (0, 1_000, 2_000, 3_000, 4_000):
+        builder.founded(at, a=[0], b=[1])
+    builder.started(5_000, "member_joined", ["a", "b"])
+    builder.gone(5_100, "b")
+    for at in range(6_000, 16_000, 1_000):
+        builder.phase(at, 100, {"a": (50, [0])})
+        builder.joined(at + 1, f"c{at}")
+        builder.started(at + 1, "member_joined", ["a"], from_state="CompletingRebalance")
+    lines = [read_line(text) for texts in builder.files.values() for text in texts]
+    assert faults_in(tables(lines, "cut-short", NOW), BEGINNING_MS + 12_000)
+    assert_equal(lines, "cut-short", since_ms=BEGINNING_MS + 12_000)
 
 
 STORIES = [builder() for builder in ownership.scenario.scenarios]
