@@ -81,7 +81,10 @@ from tests.support.scripted_answers import (
     told_topics,
 )
 
-__all__ = ["NODE", "START_MS", "Script", "report_of", "subscription_of"]
+__all__ = ["NODE", "OTHER", "START_MS", "Script", "report_of", "subscription_of"]
+
+#: Where another coordinator is.
+OTHER = NodeAddress("other", 9093)
 
 START_MS = 1_000_000
 

@@ -52,6 +52,32 @@ class _Pending:
     keys: list[Hashable] = field(default_factory=list)
 
 
+class _Pace:
+    """How long to wait with another request to the node to which one has failed."""
+
+    def __init__(self, backoff: Backoff) -> None:
+        self._backoff = backoff
+        self._node: NodeAddress | None = None
+        self._until_ms = 0
+
+    def until_ms(self, node: NodeAddress | None) -> int:
+        """When a request may be sent to a node: at once, if it is another one.
+
+        Who has looked for the coordinator, and found another, has waited long enough.
+        """
+        return self._until_ms if node == self._node else 0
+
+    def failed(self, node: NodeAddress, now_ms: int) -> None:
+        """Wait a little longer each time."""
+        if node != self._node:
+            self._backoff.succeeded()
+        self._node, self._until_ms = node, now_ms + self._backoff.next_ms()
+
+    def succeeded(self) -> None:
+        """Forget all failures."""
+        self._backoff.succeeded()
+
+
 class Commits:
     """Commits offsets, by one request at a time; what comes meanwhile waits for the next one.
 
@@ -65,17 +91,18 @@ class Commits:
         self._state = context.state
         self._react = context.react
         self._lookup = lookup
-        self._backoff = context.backoff()
+        self._pace = _Pace(context.backoff())
         self._waiting: dict[TopicPartition, _Pending] = {}
         self._sent: dict[TopicPartition, _Pending] = {}
         self._is_sent = False
         self._sequence = 0
-        self._not_before_ms = 0
 
     @property
     def deadline_ms(self) -> int | None:
         """When to send what waits."""
-        return self._not_before_ms if self._waiting and self._may_send() else None
+        if not self._waiting or not self._may_send():
+            return None
+        return self._pace.until_ms(self._lookup.address)
 
     def add(self, key: Hashable, partition: TopicPartition, token: int, position: Position) -> None:
         """Have an offset committed, unless the ownership with this token is over."""
@@ -100,7 +127,8 @@ class Commits:
 
     def advance(self, now_ms: int) -> None:
         """Send what waits, if that may be done now."""
-        if not self._waiting or not self._may_send() or now_ms < self._not_before_ms:
+        deadline_ms = self.deadline_ms
+        if deadline_ms is None or now_ms < deadline_ms:
             return
         assert self._lookup.address is not None
         identity, node = self._state.identity, self._lookup.address
@@ -111,7 +139,7 @@ class Commits:
             if isinstance(answer, Failure):
                 self._failed(answer, node, then_ms)
             else:
-                self._answered(answer, identity, then_ms)
+                self._answered(answer, identity, node, then_ms)
             self._requeue(dict(self._sent))
 
         self._is_sent = True
@@ -154,7 +182,9 @@ class Commits:
             sequence=self._sequence if self._state.numbers_commits else -1,
         )
 
-    def _answered(self, answer: OffsetCommitResponse, identity: Identity, now_ms: int) -> None:
+    def _answered(
+        self, answer: OffsetCommitResponse, identity: Identity, node: NodeAddress, now_ms: int
+    ) -> None:
         codes = {
             (topic.name, partition.partition_index): partition.error_code
             for topic in answer.topics
@@ -171,19 +201,19 @@ class Commits:
             else:
                 asked_for[reaction] = code
         if not asked_for:
-            self._backoff.succeeded()
+            self._pace.succeeded()
             return
+        self._pace.failed(node, now_ms)
         for code in asked_for.values():
             self._react(code, identity, now_ms)
-        self._not_before_ms = now_ms + _pause_ms(self._lookup, self._backoff)
 
     def _failed(self, failure: Failure, node: NodeAddress, now_ms: int) -> None:
         if failure.kind is FailureKind.REFUSED:
             for partition, pending in list(self._sent.items()):
                 self._finish(partition, pending, failure.reason)
             return
+        self._pace.failed(node, now_ms)
         self._lookup.forget(f"no answer to a commit: {failure}", now_ms, node)
-        self._not_before_ms = now_ms + _pause_ms(self._lookup, self._backoff)
 
     def _requeue(self, unfinished: Mapping[TopicPartition, _Pending]) -> None:
         """Have what was sent and is not settled go along with the next request."""
@@ -215,18 +245,17 @@ class Fetches:
         self._config = context.config
         self._outbox = context.outbox
         self._lookup = lookup
-        self._backoff = context.backoff()
+        self._pace = _Pace(context.backoff())
         self._waiting: dict[TopicPartition, list[Hashable]] = {}
         self._sent: dict[TopicPartition, list[Hashable]] = {}
         self._is_sent = False
-        self._asked: NodeAddress | None = None
-        self._not_before_ms = 0
 
     @property
     def deadline_ms(self) -> int | None:
         """When to send what waits."""
-        may_send = self._waiting and not self._is_sent and self._lookup.address is not None
-        return self._not_before_ms if may_send else None
+        node = self._lookup.address
+        may_send = self._waiting and not self._is_sent and node is not None
+        return self._pace.until_ms(node) if may_send else None
 
     def add(self, key: Hashable, partition: TopicPartition) -> None:
         """Have a partition's committed offset fetched."""
@@ -238,8 +267,18 @@ class Fetches:
         if deadline_ms is None or now_ms < deadline_ms:
             return
         assert self._lookup.address is not None
+        node = self._lookup.address
         self._sent, self._waiting = self._waiting, {}
-        self._is_sent, self._asked = True, self._lookup.address
+
+        def answered(answer: OffsetFetchResponse | Failure, then_ms: int) -> None:
+            self._is_sent = False
+            if isinstance(answer, Failure):
+                self._failed(answer, node, then_ms)
+            else:
+                self._take(answer, node, then_ms)
+            self._requeue()
+
+        self._is_sent = True
         request = OffsetFetchRequest(
             group_id=self._config.group,
             topics=tuple(
@@ -248,7 +287,7 @@ class Fetches:
             ),
         )
         timeout_ms = self._config.request_timeout_ms
-        self._lookup.ask(request, Lane.KEEPALIVE, timeout_ms, self._answered, now_ms)
+        self._lookup.ask(request, Lane.KEEPALIVE, timeout_ms, answered, now_ms)
 
     def fail(self, error: Exception) -> None:
         """Let all that is not answered yet fail."""
@@ -257,26 +296,22 @@ class Fetches:
                 self._finish(keys, error=error)
             each.clear()
 
-    def _answered(self, answer: OffsetFetchResponse | Failure, now_ms: int) -> None:
-        self._is_sent = False
-        if isinstance(answer, Failure):
-            self._failed(answer, now_ms)
-        else:
-            self._take(answer, now_ms)
+    def _requeue(self) -> None:
+        """Have what was sent and is not settled go along with the next request."""
         for partition, keys in self._sent.items():
             self._waiting.setdefault(partition, [])[:0] = keys
         self._sent = {}
 
-    def _failed(self, failure: Failure, now_ms: int) -> None:
+    def _failed(self, failure: Failure, node: NodeAddress, now_ms: int) -> None:
         if failure.kind is FailureKind.REFUSED:
             for keys in self._sent.values():
                 self._finish(keys, error=failure.reason)
             self._sent = {}
             return
-        self._lookup.forget(f"no answer to a question for offsets: {failure}", now_ms, self._asked)
-        self._not_before_ms = now_ms + _pause_ms(self._lookup, self._backoff)
+        self._pace.failed(node, now_ms)
+        self._lookup.forget(f"no answer to a question for offsets: {failure}", now_ms, node)
 
-    def _take(self, answer: OffsetFetchResponse, now_ms: int) -> None:
+    def _take(self, answer: OffsetFetchResponse, node: NodeAddress, now_ms: int) -> None:
         answers = {
             (topic.name, partition.partition_index): partition
             for topic in answer.topics
@@ -300,15 +335,15 @@ class Fetches:
             else:
                 position = Position(found.committed_offset, found.metadata or "")
                 self._finish(keys, position=position)
-        self._finish_round(worst, now_ms)
+        self._finish_round(worst, node, now_ms)
 
-    def _finish_round(self, worst: Reaction, now_ms: int) -> None:
+    def _finish_round(self, worst: Reaction, node: NodeAddress, now_ms: int) -> None:
         if worst is Reaction.NONE:
-            self._backoff.succeeded()
+            self._pace.succeeded()
             return
+        self._pace.failed(node, now_ms)
         if worst is Reaction.FIND_COORDINATOR:
-            self._lookup.forget("it does not coordinate the group", now_ms, self._asked)
-        self._not_before_ms = now_ms + _pause_ms(self._lookup, self._backoff)
+            self._lookup.forget("it does not coordinate the group", now_ms, node)
 
     def _finish(
         self,
@@ -327,14 +362,6 @@ def _entry(number: int, position: Position) -> OffsetCommitRequestPartition:
         committed_offset=position.offset,
         committed_metadata=position.metadata,
     )
-
-
-def _pause_ms(lookup: CoordinatorLookup, backoff: Backoff) -> int:
-    """How long to wait before another attempt, unless the coordinator has to be found first.
-
-    That has pauses of its own, and who has found it has waited long enough.
-    """
-    return 0 if lookup.address is None else backoff.next_ms()
 
 
 def _named(partition: TopicPartition) -> str:

@@ -11,10 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 from coterie_client.membership import FailureKind
-from coterie_client.wire.addresses import NodeAddress
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.messages import JoinGroupRequest, SyncGroupRequest
-from tests.support.scripted_membership import NODE, Script
+from tests.support.scripted_membership import NODE, OTHER, Script
 
 PARTITIONS = [("t", 0), ("t", 1), ("t", 2), ("u", 0), ("u", 1)]
 
@@ -28,7 +27,6 @@ CODES = (
     ErrorCode.FENCED_INSTANCE_ID,
 )
 
-OTHER = NodeAddress("other", 9093)
 
 FIXED = range(150)
 FRESH = 100

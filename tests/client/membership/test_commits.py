@@ -15,7 +15,7 @@ from coterie_protocol.messages import (
     OffsetCommitResponse,
     SyncGroupRequest,
 )
-from tests.support.scripted_membership import Script
+from tests.support.scripted_membership import NODE, OTHER, Script
 
 T0, T1, U0 = ("t", 0), ("t", 1), ("u", 0)
 
@@ -129,12 +129,31 @@ def test_commit_goes_out_as_soon_as_the_new_coordinator_is_known() -> None:
     """However often it has failed while the old one was named, which had died."""
     script = at_work()
     script.commit("k", T0, 1)
-    for _ in range(6):
+    for node in (*[NODE] * 6, OTHER):
+        while not script.awaits(OffsetCommitRequest):
+            script.sleep(1)
         script.fail(OffsetCommitRequest)
         while not script.awaits(FindCoordinatorRequest):
             script.sleep(1)
-        script.find()
+        script.find(node)
     assert offsets(script) == {T0: 1}
+
+
+def test_commit_that_is_refused_again_and_again_is_repeated_more_and_more_seldom() -> None:
+    """Though heartbeats are answered, so that the coordinator is found at once each time."""
+    script = Script("t", heartbeat_interval_ms=100).start()
+    script.settle(T0, T1, generation=5)
+    script.commit("k", T0, 1)
+    until_ms = script.now_ms + 20_000
+    while script.now_ms < until_ms:
+        if script.awaits(OffsetCommitRequest):
+            script.store(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if script.awaits(FindCoordinatorRequest):
+            script.find()
+        if script.awaits(HeartbeatRequest):
+            script.beat()
+        script.sleep(1)
+    assert 20 <= len(script.sent(OffsetCommitRequest)) <= 30
 
 
 def test_commit_that_is_refused_while_the_member_leaves_is_not_repeated_at_once() -> None:

@@ -11,7 +11,7 @@ from coterie_protocol.messages import (
     OffsetFetchRequest,
     OffsetFetchResponse,
 )
-from tests.support.scripted_membership import Script
+from tests.support.scripted_membership import NODE, OTHER, Script
 
 T0, T1 = ("t", 0), ("t", 1)
 
@@ -91,11 +91,13 @@ def test_fetch_moves_to_the_new_coordinator() -> None:
 def test_fetch_goes_out_as_soon_as_the_new_coordinator_is_known() -> None:
     script = at_work()
     script.fetch("k", T0)
-    for _ in range(6):
+    for node in (*[NODE] * 6, OTHER):
+        while not script.awaits(OffsetFetchRequest):
+            script.sleep(1)
         script.fail(OffsetFetchRequest)
         while not script.awaits(FindCoordinatorRequest):
             script.sleep(1)
-        script.find()
+        script.find(node)
     assert script.awaits(OffsetFetchRequest)
 
 
