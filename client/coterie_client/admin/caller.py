@@ -14,6 +14,7 @@ from coterie_client.admin.silence import unless_gone
 from coterie_client.backoff import RetryOptions
 from coterie_client.errors import (
     AnswerTimedOutError,
+    BatchFailedError,
     ClientClosedError,
     ConnectionFailedError,
     ConnectionLostError,
@@ -107,9 +108,14 @@ class Caller:
         timeout_s = min(left_s, self._timing.request_timeout_ms / 1000)
         answer = self.network.request(message, to=to, timeout_s=timeout_s)
         # The user's own address for a node may be none by which others know it.
-        if isinstance(to, NodeAddress) and to in self.network.known.values():
+        if not isinstance(to, NodeAddress) or self.network.id_of(to) is None:
+            return await answer
+        try:
             return await unless_gone(answer, to, self.network, timeout_s)
-        return await answer
+        except (NetworkError, RequestTimedOutError):
+            # Or each of its groups would have to find out by itself.
+            self._coordinators = {g: node for g, node in self._coordinators.items() if node != to}
+            raise
 
     @property
     def request_timeout_ms(self) -> int:
@@ -352,6 +358,8 @@ def _is_timeout(error: CoterieError | None) -> bool:
 
 def _is_temporary(error: CoterieError | None) -> bool:
     """Whether another attempt may succeed."""
+    if isinstance(error, BatchFailedError):
+        return all(map(_is_temporary, error.errors.values()))
     if error is None or getattr(error, "code", None) in _FINAL:
         return False
     if isinstance(error, WrongServerError):

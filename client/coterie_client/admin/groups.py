@@ -67,35 +67,21 @@ class Groups:
             types_filter=arguments.strings("types", types),
         )
 
-        async def of_nodes(
-            nodes: Iterable[NodeAddress], deadline_s: float
-        ) -> Results[NodeAddress, tuple[ListedGroup, ...]]:
-            async def ask(
-                node: NodeAddress, _: object
-            ) -> Mapping[NodeAddress, Result[tuple[ListedGroup, ...]]]:
-                answer = await self._caller.ask(request, deadline_s, node)
-                error = error_of(answer.error_code, f"groups of {node}")
-                return {node: Result(answer.groups, error)}
-
-            return Results(await self._caller.by_node({node: node for node in nodes}, ask))
-
-        async def attempt(
-            nodes: list[NodeAddress], deadline_s: float
+        async def ask(
+            node: NodeAddress, deadline_s: float
         ) -> Mapping[NodeAddress, Result[tuple[ListedGroup, ...]]]:
-            present = await self._nodes(deadline_s)
-            results = await of_nodes([node for node in nodes if node in present], deadline_s)
-            if len(results) < len(nodes):
-                # What a node had that is gone is with the others by now, also with those that
-                # have been asked before.
-                again = await of_nodes(present, deadline_s)
-                moved = tuple(group for each in again.values() for group in each.value or ())
-                result = Result(moved, next(iter(again.errors.values()), None))
-                results |= {node: result for node in nodes if node not in present}
-            return results
+            answer = await self._caller.ask(request, deadline_s, node)
+            error = error_of(answer.error_code, f"groups of {node}")
+            return {node: Result(answer.groups, error)}
 
-        listed = (
-            await self._caller.settle(await self._caller.once(self._nodes), attempt)
-        ).get_all()
+        async def whole(deadline_s: float) -> dict[NodeAddress, tuple[ListedGroup, ...]]:
+            # All nodes anew in each attempt: what one of them had, another may have by now.
+            nodes = await self._nodes(deadline_s)
+            placed = {node: node for node in nodes}
+            listed = await self._caller.by_node(placed, lambda node, _: ask(node, deadline_s))
+            return Results(listed).get_all()
+
+        listed = await self._caller.once(whole)
         groups = {g.group_id: _listing(g) for groups in listed.values() for g in groups}
         return tuple(groups[group_id] for group_id in sorted(groups))
 

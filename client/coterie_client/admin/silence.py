@@ -10,7 +10,11 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Any, Final
 
-from coterie_client.errors import AnswerTimedOutError
+from coterie_client.errors import (
+    AnswerTimedOutError,
+    ConnectionFailedError,
+    CoterieClientError,
+)
 from coterie_client.wire.addresses import ANY, AnyNode, NodeAddress
 from coterie_client.wire.network import Network
 from coterie_protocol.messages import MetadataRequest
@@ -25,24 +29,35 @@ _WHO_IS_THERE: Final = MetadataRequest(topics=(), allow_auto_topic_creation=Fals
 async def unless_gone(
     answer: Awaitable[Any], node: NodeAddress, network: Network, timeout_s: float
 ) -> Any:
-    """A node's answer; raises `AnswerTimedOutError` if it is silent and not there any more."""
+    """A node's answer; raises a retriable error if it is silent and not there any more."""
     asked = asyncio.ensure_future(answer)
     try:
         while not asked.done():
             await asyncio.wait((asked,), timeout=_LATE_S)
             if not asked.done() and await _is_gone(node, asked, network, timeout_s):
-                network.hang_up(node)
-                sentence = f"{node} is silent, and no longer one of the cluster's nodes."
-                raise AnswerTimedOutError(sentence)
+                raise _given_up(node, network)
         return asked.result()
     finally:
         asked.cancel()
 
 
+def _given_up(node: NodeAddress, network: Network) -> CoterieClientError:
+    """Hang up; the error tells whether the request may have been carried out."""
+    sentence = f"{node} is silent, and no longer one of the cluster's nodes."
+    if not network.is_connected(node):
+        return ConnectionFailedError(sentence)
+    network.hang_up(node)
+    return AnswerTimedOutError(sentence)
+
+
 async def _is_gone(
     node: NodeAddress, asked: asyncio.Future[Any], network: Network, timeout_s: float
 ) -> bool:
-    """Whether the other nodes name this one no more; it is not, if it answers meanwhile."""
+    """Whether the other nodes name this one no more; it is not, if it answers meanwhile.
+
+    It goes by the node's id: on another listener, the same node is named by another address.
+    """
+    node_id = network.id_of(node)
     is_alone = set(network.known.values()) <= {node}
     whom = ANY if is_alone else AnyNode(but=node)
     others = network.request(_WHO_IS_THERE, to=whom, timeout_s=timeout_s)
@@ -51,7 +66,7 @@ async def _is_gone(
         await asyncio.wait((asked, question), return_when=asyncio.FIRST_COMPLETED)
         if not question.done() or question.exception() is not None or asked.done():
             return False
-        brokers = question.result().brokers
-        return bool(brokers) and node not in {NodeAddress(b.host, b.port) for b in brokers}
+        named = {broker.node_id for broker in question.result().brokers}
+        return bool(named) and node_id not in named
     finally:
         question.cancel()

@@ -93,6 +93,8 @@ class Network:
         self._random = random
         self._nodes: dict[NodeAddress, Node] = {}
         self._known: dict[int, NodeAddress] = {}
+        # The ids under which addresses were ever named.
+        self._ids: dict[NodeAddress, int] = {}
         # Replaced connections that still have pending answers.
         self._replaced: set[Connection] = set()
         self._closed = False
@@ -106,6 +108,15 @@ class Network:
     def known(self) -> dict[int, NodeAddress]:
         """The cluster's nodes by id, as far as known."""
         return dict(self._known)
+
+    def id_of(self, address: NodeAddress) -> int | None:
+        """The id of the node that servers have named by an address; None if none has."""
+        return self._ids.get(address)
+
+    def is_connected(self, address: NodeAddress) -> bool:
+        """Whether there is a connection to a node, on any lane."""
+        node = self._nodes.get(address)
+        return node is not None and any(node.connected(lane) for lane in node.slots)
 
     @property
     def closed(self) -> bool:
@@ -299,6 +310,7 @@ class Network:
             for address in named.values():
                 # Who asked has waited long enough, and it may just have started again.
                 self._node(address).backoff.wait_no_longer()
+        self._ids |= {address: node_id for node_id, address in self._known.items()}
 
     # The end
 

@@ -18,7 +18,8 @@ from coterie_client.errors import (
     VersionNotSpokenError,
     WrongServerError,
 )
-from coterie_client.wire import NodeAddress, RetryOptions
+from coterie_client.wire import NodeAddress, RetryOptions, network
+from coterie_client.wire.dialling import dial_tcp
 from coterie_protocol import API_VERSIONS, ApiKey, Request
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.errors import (
@@ -95,14 +96,17 @@ class Script:
         self.__init__(**answers)  # type: ignore[misc]  # begins anew
 
 
-def coordinator(address: NodeAddress) -> Callable[[Request], FindCoordinatorResponse]:
+def coordinator(
+    address: NodeAddress, node_id: int = 0
+) -> Callable[[Request], FindCoordinatorResponse]:
     """A node that coordinates every group, told in the shape that was asked for."""
+    host, port = address.host, address.port
 
     def find(request: Request) -> FindCoordinatorResponse:
         if request.api_version < 4:
-            return FindCoordinatorResponse(node_id=0, host=address.host, port=address.port)
+            return FindCoordinatorResponse(node_id=node_id, host=host, port=port)
         found = (
-            Coordinator(key=k, node_id=0, host=address.host, port=address.port, error_message=None)
+            Coordinator(key=k, node_id=node_id, host=host, port=port, error_message=None)
             for k in request.message.coordinator_keys
         )
         return FindCoordinatorResponse(coordinators=tuple(found))
@@ -485,8 +489,20 @@ async def test_incomplete_list_of_groups_is_an_error() -> None:
         async with Admin(one.address, timing=SHORT) as admin:
             with pytest.raises(BatchFailedError, match="1 of 2 failed"):
                 await admin.groups.list()
-        assert times(one, ApiKey.LIST_GROUPS) == 1
         assert times(two, ApiKey.LIST_GROUPS) > 1
+
+
+async def test_groups_that_move_while_they_are_listed_are_listed() -> None:
+    """From a node that could not answer to one that had answered before."""
+    loading = listed(code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    first, second = Script(), Script(LIST_GROUPS=[loading, listed()])
+    async with FakeServer(first.answer) as one, FakeServer(second.answer) as two:
+        first.now(
+            METADATA=cluster(one.address, two.address),
+            LIST_GROUPS=[listed("a"), listed("a", "b")],
+        )
+        async with Admin(one.address, timing=PROMPT) as admin:
+            assert [group.group_id for group in await admin.groups.list()] == ["a", "b"]
 
 
 async def test_groups_of_a_node_that_has_gone_are_listed_where_they_are_now() -> None:
@@ -494,7 +510,7 @@ async def test_groups_of_a_node_that_has_gone_are_listed_where_they_are_now() ->
     async with FakeServer() as gone, FakeServer(script.answer) as server:
         both, one = cluster(server.address, gone.address), cluster(server.address)
         await gone.stop()
-        script.now(METADATA=[both, both, both, one], LIST_GROUPS=[listed("a"), listed("a", "b")])
+        script.now(METADATA=[both, both, one], LIST_GROUPS=[*[listed("a")] * 2, listed("a", "b")])
         async with Admin(server.address, timing=PROMPT) as admin:
             assert [group.group_id for group in await admin.groups.list()] == ["a", "b"]
 
@@ -503,6 +519,7 @@ async def test_groups_of_a_node_that_has_gone_are_listed_where_they_are_now() ->
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have others asked soon about a node that is silent."""
     monkeypatch.setattr(silence, "_LATE_S", 0.02)
+    monkeypatch.setattr(network, "_SLOW_S", 0.02)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -515,7 +532,7 @@ async def test_coordinator_that_is_silent_and_gone_is_given_up() -> None:
     script = Script()
     async with FakeServer(hang) as silent, FakeServer(script.answer) as server:
         script.now(
-            FIND_COORDINATOR=[coordinator(silent.address), coordinator(server.address)],
+            FIND_COORDINATOR=[coordinator(silent.address, 1), coordinator(server.address)],
             METADATA=[cluster(server.address, silent.address), cluster(server.address)],
             DELETE_GROUPS=deleted(g=0),
         )
@@ -523,6 +540,71 @@ async def test_coordinator_that_is_silent_and_gone_is_given_up() -> None:
             await admin.groups.delete("g")
         assert times(silent, ApiKey.DELETE_GROUPS) == 1
         assert times(server, ApiKey.METADATA) == 2
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_request_that_was_never_sent_is_not_in_doubt() -> None:
+    """What then does not exist was not there before either."""
+    script, never = Script(), asyncio.Event()
+
+    async def dial(make: Callable[[], asyncio.Protocol], to: NodeAddress, tls: Any) -> object:
+        if to == dead:
+            await never.wait()
+        return await dial_tcp(make, to, tls)
+
+    dead = NodeAddress("127.0.0.1", 9)
+    async with FakeServer(script.answer) as server:
+        script.now(
+            FIND_COORDINATOR=[coordinator(dead, 1), coordinator(server.address)],
+            METADATA=cluster(server.address),
+            DELETE_GROUPS=deleted(g=ErrorCode.GROUP_ID_NOT_FOUND),
+        )
+        async with Admin(server.address, timing=PATIENT, dial=dial) as admin:
+            with pytest.raises(GroupIdNotFoundError):
+                await admin.groups.delete("g")
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_all_groups_of_a_node_that_is_given_up_are_looked_for_anew() -> None:
+
+    async def hang(_: Request) -> Any:
+        return SILENCE if is_hanging else deleted(g=0, h=0)
+
+    is_hanging, script = False, Script()
+    async with FakeServer(hang) as silent, FakeServer(script.answer) as server:
+        script.now(
+            FIND_COORDINATOR=coordinator(silent.address, 1), METADATA=cluster(server.address)
+        )
+        async with Admin(server.address, timing=PATIENT) as admin:
+            await admin.groups.delete_many(["g", "h"])
+            is_hanging = True
+            script.now(
+                FIND_COORDINATOR=coordinator(server.address),
+                METADATA=cluster(server.address),
+                DELETE_GROUPS=[deleted(g=0), deleted(h=0)],
+            )
+            await admin.groups.delete("g")
+            await admin.groups.delete("h")
+        assert times(silent, ApiKey.DELETE_GROUPS) == 2
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_node_that_others_name_by_another_address_is_there() -> None:
+    """As on another of its listeners."""
+    script = Script()
+    async with FakeServer(script.answer) as inside:
+
+        async def answer(_: Request) -> Any:
+            await soon(lambda: times(inside, ApiKey.METADATA) > 2)
+            return deleted(g=0)
+
+        async with FakeServer(answer) as outside:
+            script.now(
+                FIND_COORDINATOR=coordinator(outside.address), METADATA=cluster(inside.address)
+            )
+            async with Admin(inside.address, timing=PATIENT) as admin:
+                await admin.groups.delete("g")
+            assert times(outside, ApiKey.DELETE_GROUPS) == 1
 
 
 @pytest.mark.usefixtures("impatient")
@@ -536,7 +618,7 @@ async def test_coordinator_that_is_slow_but_there_is_waited_for() -> None:
 
         async with FakeServer(answer) as slow:
             script.now(
-                FIND_COORDINATOR=coordinator(slow.address),
+                FIND_COORDINATOR=coordinator(slow.address, 1),
                 METADATA=cluster(server.address, slow.address),
             )
             async with Admin(server.address, timing=PATIENT) as admin:
