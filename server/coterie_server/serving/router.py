@@ -6,6 +6,7 @@ import zlib
 from typing import TYPE_CHECKING, Any
 
 from coterie_protocol import messages as m
+from coterie_protocol.error_codes import ErrorCode
 from coterie_server.net import Exchange
 from coterie_server.serving import discovery
 from coterie_server.serving.access_control import KeptRights
@@ -115,7 +116,15 @@ class Router:
         self._shards[shard].handle(part)
 
     def _list_groups(self, exchange: Exchange) -> None:
-        """As with Kafka, each node lists its own groups."""
+        """As with Kafka, each node lists its own groups.
+
+        Groups on their way from one node to another are listed by none, so a list of all would lack
+        them without a word.
+        """
+        if not self._directory.cluster.covers(len(self._shards)):
+            error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            exchange.reply(m.ListGroupsResponse(error_code=error, groups=()))
+            return
         own = {shard.shard: shard.group_count for shard in self._shards if shard.is_owned}
         if own:
             ask_all(exchange, own, self._hand_out, call_soon)

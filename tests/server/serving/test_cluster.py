@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import pytest
+
 from coterie_server.address import Address
 from coterie_server.serving.cluster import Cluster, Directory, NodeNote
-from coterie_server.storage import NodeEntry, Survey
+from coterie_server.storage import Fence, Lease, NodeEntry, Survey
 
 LEASE_S: Final = 3.0
 MINE: Final = Address("one", 1)
@@ -27,7 +30,9 @@ class Seen:
         self.cluster = Cluster("node-1", LEASE_S)
         self.directory = Directory(self.cluster, 1, {"": MINE})
 
-    def look(self, now_s: float, **nodes: bool) -> None:
+    def look(
+        self, now_s: float, leases: Sequence[Lease] = (), mine: Iterable[int] = (), **nodes: bool
+    ) -> None:
         """See nodes, each with whether its lease is valid."""
         entries = (
             NodeEntry(
@@ -37,7 +42,7 @@ class Seen:
             )
             for name, is_valid in nodes.items()
         )
-        self.cluster.look(Survey(tuple(entries), ()), (), now_s)
+        self.cluster.look(Survey(tuple(entries), tuple(leases)), mine, now_s)
 
     @property
     def told(self) -> list[int]:
@@ -76,3 +81,18 @@ def test_node_that_was_dead_before_is_not_told() -> None:
     seen = Seen()
     seen.look(0.0, n2=False)
     assert seen.told == [1]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "is_covered"),
+    [({"n2": True}, True), ({"n2": False}, False), ({}, False)],
+    ids=["there", "dead", "stopping"],
+)
+def test_shards_are_covered_by_nodes_that_clients_are_told_of(
+    nodes: dict[str, bool], *, is_covered: bool
+) -> None:
+    seen = Seen()
+    theirs = Lease(1, Fence(1, 1), "node-2", 1_000)
+    seen.look(0.0, leases=(theirs,), mine=(0,), **nodes)
+    assert seen.cluster.covers(2) is is_covered
+    assert not seen.cluster.covers(3)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import pytest_asyncio
 
 from coterie_protocol import ApiKey
+from coterie_protocol import messages as m
+from coterie_protocol.error_codes import ErrorCode
 from coterie_server.address import Address
 from coterie_server.config.assembly import RandomIds, catalogue_config, group_config
 from coterie_server.config.settings import Settings
+from coterie_server.net import Exchange
 from coterie_server.serving.catalogue_shard import CatalogueShard
 from coterie_server.serving.clock import Clock
 from coterie_server.serving.cluster import NodeNote
@@ -20,6 +23,7 @@ from coterie_server.serving.node import Node, NodeOptions
 from coterie_server.serving.peers import PeerError
 from coterie_server.storage import MemoryStore, StoreError
 from coterie_server.topics import Catalogue
+from tests.support.requests import Pending
 
 pytestmark = pytest.mark.asyncio
 
@@ -94,6 +98,22 @@ async def test_one_that_does_not_come_gets_nothing(store: MemoryStore) -> None:
     node = node_on(store, 1)
     await node.start()
     await until(lambda: len(owned(node)) == SHARDS + 1)
+    await node.stop()
+
+
+async def test_groups_are_not_listed_while_some_are_with_no_node(store: MemoryStore) -> None:
+    """A list that lacks groups without saying so would be worse than none."""
+
+    async def listed() -> ErrorCode:
+        request = Pending(m.ListGroupsRequest(), 4)
+        node.handle(cast("Exchange", request))
+        return ErrorCode((await request.answer).error_code)
+
+    node = node_on(store, 1)
+    await node.start()
+    assert await listed() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    await until(lambda: len(owned(node)) == SHARDS + 1)
+    assert await listed() is ErrorCode.NONE
     await node.stop()
 
 
