@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 from coterie_client import checks
 from coterie_client.admin.arguments import collection
 from coterie_client.admin.models import Result, Results, error_of
-from coterie_client.admin.silence import unless_gone
+from coterie_client.admin.silence import ask_unless_gone
 from coterie_client.backoff import RetryOptions
 from coterie_client.errors import (
     AnswerTimedOutError,
@@ -106,12 +106,11 @@ class Caller:
         """Send a request once."""
         left_s = max(0.0, deadline_s - asyncio.get_running_loop().time())
         timeout_s = min(left_s, self._timing.request_timeout_ms / 1000)
-        answer = self.network.request(message, to=to, timeout_s=timeout_s)
         # The user's own address for a node may be none by which others know it.
         if not isinstance(to, NodeAddress) or self.network.id_of(to) is None:
-            return await answer
+            return await self.network.request(message, to=to, timeout_s=timeout_s)
         try:
-            return await unless_gone(answer, to, self.network, timeout_s)
+            return await ask_unless_gone(message, to, self.network, timeout_s)
         except (NetworkError, RequestTimedOutError):
             # Or each of its groups would have to find out by itself.
             self._coordinators = {g: node for g, node in self._coordinators.items() if node != to}
@@ -165,6 +164,8 @@ class Caller:
 
     def _may_pass(self, error: CoterieError | None) -> bool:
         """Whether another attempt may succeed, and is wanted."""
+        if isinstance(error, BatchFailedError):
+            return all(map(self._may_pass, error.errors.values()))
         if self._timing.fail_fast and isinstance(error, ConnectionFailedError):
             may_be_back = self.network.reached and not error.is_advertised
             return may_be_back and not isinstance(error, UnknownHostError)
@@ -353,13 +354,13 @@ def _checked(item: K, results: Mapping[K, Result[V]], done_if: Iterable[ErrorCod
 
 def _is_timeout(error: CoterieError | None) -> bool:
     """Whether there was no answer in time, or no connection."""
+    if isinstance(error, BatchFailedError):
+        return all(map(_is_timeout, error.errors.values()))
     return isinstance(error, AnswerTimedOutError | ConnectionFailedError)
 
 
 def _is_temporary(error: CoterieError | None) -> bool:
     """Whether another attempt may succeed."""
-    if isinstance(error, BatchFailedError):
-        return all(map(_is_temporary, error.errors.values()))
     if error is None or getattr(error, "code", None) in _FINAL:
         return False
     if isinstance(error, WrongServerError):

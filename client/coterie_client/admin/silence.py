@@ -7,47 +7,41 @@ request to it has taken too long, others have its groups.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
 from typing import Any, Final
 
 from coterie_client.errors import (
     AnswerTimedOutError,
     ConnectionFailedError,
-    CoterieClientError,
 )
 from coterie_client.wire.addresses import ANY, AnyNode, NodeAddress
 from coterie_client.wire.network import Network
 from coterie_protocol.messages import MetadataRequest
 
-__all__ = ["unless_gone"]
+__all__ = ["ask_unless_gone"]
 
 #: After how long without an answer the others are asked, again and again.
 _LATE_S: Final = 2.0
 _WHO_IS_THERE: Final = MetadataRequest(topics=(), allow_auto_topic_creation=False)
 
 
-async def unless_gone(
-    answer: Awaitable[Any], node: NodeAddress, network: Network, timeout_s: float
+async def ask_unless_gone(
+    message: Any, node: NodeAddress, network: Network, timeout_s: float
 ) -> Any:
     """A node's answer; raises a retriable error if it is silent and not there any more."""
+    sent = asyncio.Event()
+    answer = network.request(message, to=node, timeout_s=timeout_s, on_sent=sent.set)
     asked = asyncio.ensure_future(answer)
     try:
         while not asked.done():
             await asyncio.wait((asked,), timeout=_LATE_S)
             if not asked.done() and await _is_gone(node, asked, network, timeout_s):
-                raise _given_up(node, network)
+                network.hang_up(node)
+                sentence = f"{node} is silent, and no longer one of the cluster's nodes."
+                # What was sent may have been carried out.
+                raise (AnswerTimedOutError if sent.is_set() else ConnectionFailedError)(sentence)
         return asked.result()
     finally:
         asked.cancel()
-
-
-def _given_up(node: NodeAddress, network: Network) -> CoterieClientError:
-    """Hang up; the error tells whether the request may have been carried out."""
-    sentence = f"{node} is silent, and no longer one of the cluster's nodes."
-    if not network.is_connected(node):
-        return ConnectionFailedError(sentence)
-    network.hang_up(node)
-    return AnswerTimedOutError(sentence)
 
 
 async def _is_gone(
@@ -55,7 +49,8 @@ async def _is_gone(
 ) -> bool:
     """Whether the other nodes name this one no more; it is not, if it answers meanwhile.
 
-    It goes by the node's id: on another listener, the same node is named by another address.
+    On another listener, it is named by another address; and one that was started anew may have
+    another id.
     """
     node_id = network.id_of(node)
     is_alone = set(network.known.values()) <= {node}
@@ -66,7 +61,7 @@ async def _is_gone(
         await asyncio.wait((asked, question), return_when=asyncio.FIRST_COMPLETED)
         if not question.done() or question.exception() is not None or asked.done():
             return False
-        named = {broker.node_id for broker in question.result().brokers}
-        return bool(named) and node_id not in named
+        named = {b.node_id: NodeAddress(b.host, b.port) for b in question.result().brokers}
+        return bool(named) and node_id not in named and node not in named.values()
     finally:
         question.cancel()

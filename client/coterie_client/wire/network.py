@@ -113,11 +113,6 @@ class Network:
         """The id of the node that servers have named by an address; None if none has."""
         return self._ids.get(address)
 
-    def is_connected(self, address: NodeAddress) -> bool:
-        """Whether there is a connection to a node, on any lane."""
-        node = self._nodes.get(address)
-        return node is not None and any(node.connected(lane) for lane in node.slots)
-
     @property
     def closed(self) -> bool:
         """Whether `aclose` was called."""
@@ -137,16 +132,20 @@ class Network:
         to: NodeAddress | AnyNode = ANY,
         lane: Lane = Lane.KEEPALIVE,
         timeout_s: float,
+        on_sent: Callable[[], None] | None = None,
     ) -> Any:
         """Send a request, or a `ByVersion`, and return its answer, which may carry an error.
 
         The timeout includes connecting. With `ANY` the nodes are tried one after another, the next
         one also while one is slow, so the request must be safe to execute twice. There are no other
         retries: failures that may be temporary raise an error with `retriable` set.
+
+        `on_sent` is called before a request to one node is sent: from then on it may be carried
+        out.
         """
         deadline_s = asyncio.get_running_loop().time() + timeout_s
         if isinstance(to, NodeAddress):
-            return await self._ask(self._node(to), message, lane, deadline_s)
+            return await self._ask(self._node(to), message, lane, deadline_s, on_sent)
         return await self._ask_any(message, to, lane, deadline_s)
 
     async def _ask_any(self, message: Any, to: AnyNode, lane: Lane, deadline_s: float) -> Any:
@@ -206,9 +205,18 @@ class Network:
             raise ConnectionFailedError(f"No node is known but {but}.")
         return [node for node in self._candidates(lane) if node.address in known]
 
-    async def _ask(self, node: Node, message: Any, lane: Lane, deadline_s: float) -> Any:
+    async def _ask(
+        self,
+        node: Node,
+        message: Any,
+        lane: Lane,
+        deadline_s: float,
+        on_sent: Callable[[], None] | None = None,
+    ) -> Any:
         loop = asyncio.get_running_loop()
         connection = await self._connected(node, lane, deadline_s, api_of(message).title)
+        if on_sent is not None:
+            on_sent()
         timeout_s = max(0.0, deadline_s - loop.time())
         try:
             answer = await connection.request(message, timeout_s=timeout_s)
@@ -302,15 +310,18 @@ class Network:
     def _learn(self, answer: Any) -> None:
         """Remember the nodes that an answer names."""
         if isinstance(answer, MetadataResponse) and answer.brokers:
-            self._known = {b.node_id: NodeAddress(b.host, b.port) for b in answer.brokers}
-            self.controller = self._known.get(answer.controller_id)
+            named = {b.node_id: NodeAddress(b.host, b.port) for b in answer.brokers}
+            self._known = named
+            self.controller = named.get(answer.controller_id)
         elif isinstance(answer, FindCoordinatorResponse):
             named = dict(_coordinators(answer))
             self._known |= named
             for address in named.values():
                 # Who asked has waited long enough, and it may just have started again.
                 self._node(address).backoff.wait_no_longer()
-        self._ids |= {address: node_id for node_id, address in self._known.items()}
+        else:
+            return
+        self._ids |= {address: node_id for node_id, address in named.items()}
 
     # The end
 

@@ -187,13 +187,6 @@ class Cluster:
         """Whether this node has a shard."""
         return self.owners.get(shard) == self._me
 
-    def covers(self, shards: int) -> bool:
-        """Whether each shard has an owner that clients are told of.
-
-        One that is stopping is told of no more when it still has some.
-        """
-        return all(self.is_mine(each) or self.owner_of(each) is not None for each in range(shards))
-
     def gained(self, shard: int) -> None:
         """Take note that this node has a shard now."""
         self.owners = {**self.owners, shard: self._me}

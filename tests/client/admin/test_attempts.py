@@ -492,6 +492,19 @@ async def test_incomplete_list_of_groups_is_an_error() -> None:
         assert times(two, ApiKey.LIST_GROUPS) > 1
 
 
+async def test_node_that_nobody_can_reach_is_told_of_at_once() -> None:
+    """To a person who waits: it will not get better by itself."""
+    script = Script(LIST_GROUPS=listed())
+    timing = Timing(retry=PROMPT.retry, fail_fast=True)
+    async with FakeServer(script.answer) as server, FakeServer() as gone:
+        await gone.stop()
+        script.now(METADATA=cluster(server.address, gone.address), LIST_GROUPS=listed("a"))
+        async with Admin(server.address, timing=timing) as admin:
+            with pytest.raises(BatchFailedError, match="change what that server advertises"):
+                await admin.groups.list()
+        assert times(server, ApiKey.METADATA) == 1
+
+
 async def test_groups_that_move_while_they_are_listed_are_listed() -> None:
     """From a node that could not answer to one that had answered before."""
     loading = listed(code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -562,6 +575,31 @@ async def test_request_that_was_never_sent_is_not_in_doubt() -> None:
         async with Admin(server.address, timing=PATIENT, dial=dial) as admin:
             with pytest.raises(GroupIdNotFoundError):
                 await admin.groups.delete("g")
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_requests_that_were_sent_together_are_all_in_doubt() -> None:
+    """The first to give up the node hangs up on it for all."""
+
+    async def hang(_: Request) -> Any:
+        return SILENCE
+
+    def find(request: Request) -> FindCoordinatorResponse:
+        (group,) = request.message.coordinator_keys
+        is_first = group not in looked_for
+        looked_for.add(group)
+        where = coordinator(silent.address, 1) if is_first else coordinator(server.address)
+        return where(request)
+
+    def delete(request: Request) -> DeleteGroupsResponse:
+        return deleted(**dict.fromkeys(request.message.groups_names, ErrorCode.GROUP_ID_NOT_FOUND))
+
+    looked_for, script = set[str](), Script()
+    async with FakeServer(hang) as silent, FakeServer(script.answer) as server:
+        script.now(FIND_COORDINATOR=find, METADATA=cluster(server.address), DELETE_GROUPS=delete)
+        async with Admin(server.address, timing=PATIENT) as admin:
+            await asyncio.gather(*(admin.groups.delete(group) for group in "ghi"))
+        assert times(silent, ApiKey.DELETE_GROUPS) == 3
 
 
 @pytest.mark.usefixtures("impatient")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -30,9 +30,7 @@ class Seen:
         self.cluster = Cluster("node-1", LEASE_S)
         self.directory = Directory(self.cluster, 1, {"": MINE})
 
-    def look(
-        self, now_s: float, leases: Sequence[Lease] = (), mine: Iterable[int] = (), **nodes: bool
-    ) -> None:
+    def look(self, now_s: float, leases: Sequence[Lease] = (), **nodes: bool) -> None:
         """See nodes, each with whether its lease is valid."""
         entries = (
             NodeEntry(
@@ -42,7 +40,7 @@ class Seen:
             )
             for name, is_valid in nodes.items()
         )
-        self.cluster.look(Survey(tuple(entries), tuple(leases)), mine, now_s)
+        self.cluster.look(Survey(tuple(entries), tuple(leases)), (), now_s)
 
     @property
     def told(self) -> list[int]:
@@ -84,15 +82,13 @@ def test_node_that_was_dead_before_is_not_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("nodes", "is_covered"),
+    ("nodes", "has_owner"),
     [({"n2": True}, True), ({"n2": False}, False), ({}, False)],
     ids=["there", "dead", "stopping"],
 )
-def test_shards_are_covered_by_nodes_that_clients_are_told_of(
-    nodes: dict[str, bool], *, is_covered: bool
+def test_owners_of_shards_are_nodes_that_clients_are_told_of(
+    nodes: dict[str, bool], *, has_owner: bool
 ) -> None:
     seen = Seen()
-    theirs = Lease(1, Fence(1, 1), "node-2", 1_000)
-    seen.look(0.0, leases=(theirs,), mine=(0,), **nodes)
-    assert seen.cluster.covers(2) is is_covered
-    assert not seen.cluster.covers(3)
+    seen.look(0.0, leases=(Lease(1, Fence(1, 1), "node-2", 1_000),), **nodes)
+    assert (seen.cluster.owner_of(1) is not None) is has_owner

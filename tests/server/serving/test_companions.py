@@ -19,6 +19,7 @@ from coterie_server.net import Exchange
 from coterie_server.serving.catalogue_shard import CatalogueShard
 from coterie_server.serving.clock import Clock
 from coterie_server.serving.cluster import NodeNote
+from coterie_server.serving.durable_queue import DurableQueue
 from coterie_server.serving.node import Node, NodeOptions
 from coterie_server.serving.peers import PeerError
 from coterie_server.storage import MemoryStore, StoreError
@@ -101,19 +102,41 @@ async def test_one_that_does_not_come_gets_nothing(store: MemoryStore) -> None:
     await node.stop()
 
 
+async def listed(node: Node) -> ErrorCode:
+    """How a node answers when it is asked for its groups."""
+    request = Pending(m.ListGroupsRequest(), 4)
+    node.handle(cast("Exchange", request))
+    return ErrorCode((await request.answer).error_code)
+
+
 async def test_groups_are_not_listed_while_some_are_with_no_node(store: MemoryStore) -> None:
     """A list that lacks groups without saying so would be worse than none."""
+    node = node_on(store, 1)
+    await node.start()
+    assert await listed(node) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    await until(lambda: len(owned(node)) == SHARDS + 1)
+    assert await listed(node) is ErrorCode.NONE
+    await node.stop()
 
-    async def listed() -> ErrorCode:
-        request = Pending(m.ListGroupsRequest(), 4)
-        node.handle(cast("Exchange", request))
-        return ErrorCode((await request.answer).error_code)
+
+async def test_groups_are_not_listed_while_some_are_given_away(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was begun is stored first, which may take a while."""
+    is_stored = asyncio.Event()
+
+    async def settle(_: DurableQueue) -> None:
+        await is_stored.wait()
 
     node = node_on(store, 1)
     await node.start()
-    assert await listed() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     await until(lambda: len(owned(node)) == SHARDS + 1)
-    assert await listed() is ErrorCode.NONE
+    monkeypatch.setattr(DurableQueue, "settle", settle)
+    giving = asyncio.ensure_future(node.shards[0].give_up())
+    await asyncio.sleep(0)
+    assert await listed(node) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    is_stored.set()
+    await giving
     await node.stop()
 
 

@@ -89,7 +89,7 @@ def test_instance_id_taken_over_while_an_assignment_is_on_its_way(seed: int) -> 
 
 
 #: Enough seeds to see a bug in the very run in which it was found.
-_SEEDS = 100
+_SEEDS = 500
 
 
 @pytest.mark.parametrize("seed", mostly_slow(range(3)))
