@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import time
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
@@ -10,7 +12,7 @@ from coterie_server.address import Address
 from coterie_server.storage import Fence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from coterie_server.storage import Survey
@@ -19,6 +21,9 @@ __all__ = ["CATALOGUE_SHARD", "Cluster", "Directory", "Neighbour", "NodeNote", "
 
 #: Where the store keeps the topics, apart from all groups.
 CATALOGUE_SHARD: Final = -1
+
+#: How much later than the others a node may answer a client that asks all of them.
+_ASKED_WITHIN_S: Final = 1.0
 
 
 class TopicsVersion(NamedTuple):
@@ -130,9 +135,12 @@ class Neighbour(NamedTuple):
 class Cluster:
     """Who is there, and who has which shard, when the store was last looked at."""
 
-    def __init__(self, me: str, lease_s: float = 0.0) -> None:
+    def __init__(
+        self, me: str, lease_s: float = 0.0, elapsed_s: Callable[[], float] = time.monotonic
+    ) -> None:
         self._me = me
         self._lease_s = lease_s
+        self._elapsed_s = elapsed_s
         #: What each node that is there says of itself, by its owner's name.
         self.notes: Mapping[str, NodeNote] = {}
         #: The other nodes that are there, by their ids.
@@ -144,6 +152,8 @@ class Cluster:
         #: Who has each shard, as far as leases are valid.
         self.owners: Mapping[int, str] = {}
         self._fences: Mapping[int, Fence] = {}
+        #: When this node lost each shard last.
+        self._lost_s: dict[int, float] = {}
 
     def look(self, survey: Survey, mine: Iterable[int], now_s: float) -> None:
         """Take in what was seen, and which shards are this node's."""
@@ -187,12 +197,22 @@ class Cluster:
         """Whether this node has a shard."""
         return self.owners.get(shard) == self._me
 
+    def is_listed(self, shard: int) -> bool:
+        """Whether another node lists a shard's groups to those who ask all nodes for theirs.
+
+        Clients are told no more of one that is stopping, though it still has some.  And a node that
+        got a shard from this one just now had not when it was asked, perhaps a moment ago.
+        """
+        is_new = self._elapsed_s() - self._lost_s.get(shard, -math.inf) < _ASKED_WITHIN_S
+        return not is_new and self.owner_of(shard) is not None
+
     def gained(self, shard: int) -> None:
         """Take note that this node has a shard now."""
         self.owners = {**self.owners, shard: self._me}
 
     def lost(self, shard: int) -> None:
         """Take note that this node has a shard no longer."""
+        self._lost_s[shard] = self._elapsed_s()
         self.owners = {each: owner for each, owner in self.owners.items() if each != shard}
 
     def groups_know(self, shard: int, version: TopicsVersion) -> bool:

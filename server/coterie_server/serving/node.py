@@ -92,7 +92,7 @@ class Node:
         self.shards: list[GroupShard] = []
         self._router: Router | None = None
         self.node_id = options.node_id
-        self.cluster = Cluster(options.owner, options.lease_ms / 1000)
+        self.cluster = Cluster(options.owner, options.lease_ms / 1000, clock.elapsed_s)
         self._addresses = dict(options.addresses) or {"": options.address}
         self._directory = Directory(self.cluster, options.node_id, self._addresses)
         self._trust = LeaseTrust(clock.elapsed_s)

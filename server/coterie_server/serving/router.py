@@ -118,12 +118,10 @@ class Router:
     def _list_groups(self, exchange: Exchange) -> None:
         """As with Kafka, each node lists its own groups.
 
-        Groups on their way from one node to another are listed by none, and neither are those of a
-        node of which clients are told no more, as it stops: a list of all would lack them without a
-        word.
+        If some are perhaps listed by none, a list of all would lack them without a word.
         """
-        owner_of = self._directory.cluster.owner_of
-        if not all(each.is_owned or owner_of(each.shard) for each in self._shards):
+        is_listed = self._directory.cluster.is_listed
+        if not all(each.is_owned or is_listed(each.shard) for each in self._shards):
             self._look_soon()
             error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             exchange.reply(m.ListGroupsResponse(error_code=error, groups=()))

@@ -27,7 +27,8 @@ class Seen:
     """A node that looks at the store."""
 
     def __init__(self) -> None:
-        self.cluster = Cluster("node-1", LEASE_S)
+        self.now_s = 0.0
+        self.cluster = Cluster("node-1", LEASE_S, lambda: self.now_s)
         self.directory = Directory(self.cluster, 1, {"": MINE})
 
     def look(self, now_s: float, leases: Sequence[Lease] = (), **nodes: bool) -> None:
@@ -81,14 +82,31 @@ def test_node_that_was_dead_before_is_not_told() -> None:
     assert seen.told == [1]
 
 
+#: A lease of the second node.
+THEIRS: Final = Lease(1, Fence(1, 1), "node-2", 1_000)
+
+
 @pytest.mark.parametrize(
-    ("nodes", "has_owner"),
+    ("nodes", "is_listed"),
     [({"n2": True}, True), ({"n2": False}, False), ({}, False)],
     ids=["there", "dead", "stopping"],
 )
-def test_owners_of_shards_are_nodes_that_clients_are_told_of(
-    nodes: dict[str, bool], *, has_owner: bool
+def test_shard_is_listed_by_a_node_that_clients_are_told_of(
+    nodes: dict[str, bool], *, is_listed: bool
 ) -> None:
     seen = Seen()
-    seen.look(0.0, leases=(Lease(1, Fence(1, 1), "node-2", 1_000),), **nodes)
-    assert (seen.cluster.owner_of(1) is not None) is has_owner
+    seen.look(0.0, leases=(THEIRS,), **nodes)
+    assert seen.cluster.is_listed(1) is is_listed
+    assert not seen.cluster.is_listed(2)
+
+
+def test_shard_that_was_given_away_just_now_may_be_listed_by_nobody() -> None:
+    """Its new owner may have been asked a moment before it had the shard."""
+    seen = Seen()
+    seen.cluster.gained(1)
+    seen.now_s = 5.0
+    seen.cluster.lost(1)
+    seen.look(5.1, leases=(THEIRS,), n2=True)
+    assert not seen.cluster.is_listed(1)
+    seen.now_s = 6.0
+    assert seen.cluster.is_listed(1)
