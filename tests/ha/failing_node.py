@@ -12,9 +12,11 @@ those behind them are not.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
+import sqlite3
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -73,6 +75,8 @@ class Failpoint:
     group: str
     count: int
     number: signal.Signals
+    #: Where the store is.
+    store: str = ""
     #: Whether a commit of the group is on its way to the store.
     is_committing: bool = False
     is_hit: bool = False
@@ -83,6 +87,8 @@ class Failpoint:
             return
         self.is_hit = True
         print(f"hit {time.monotonic()}", flush=True)  # noqa: T201  # the test reads it
+        if self.number is signal.SIGSTOP:
+            _until_unlocked(self.store)
         os.kill(os.getpid(), self.number)
 
     # -- what the server does ------------------------------------------------------------------
@@ -131,6 +137,19 @@ class Failpoint:
             # What is written in this turn of the loop is sent at its end.
             asyncio.get_running_loop().call_soon(self.hit)
         return self.count >= 0 or self.number is not signal.SIGKILL
+
+
+def _until_unlocked(store: str) -> None:
+    """Let a thread of this process that has SQLite's lock finish first.
+
+    Who is suspended with it keeps it, and all nodes wait until he goes on.
+    """
+    path = store.removeprefix("sqlite:")
+    if path == store:
+        return
+    with contextlib.closing(sqlite3.connect(path, timeout=5, isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("ROLLBACK")
 
 
 class _Watched:
@@ -183,7 +202,8 @@ class _FailingServer(Server):
         """Set the failpoint."""
         known = [*BEFORE_APPEND, *AFTER_APPEND, *REPLIED, *READ]
         assert point in known, point
-        self.failpoint = Failpoint(point, group, int(count), signal.Signals[number])
+        store = self.options.store or ""
+        self.failpoint = Failpoint(point, group, int(count), signal.Signals[number], store)
         print("armed", flush=True)  # noqa: T201  # the test reads it
 
 
