@@ -76,7 +76,7 @@ class Failpoint:
     count: int
     number: signal.Signals
     #: Where the store is.
-    store: str = ""
+    store: str
     #: Whether a commit of the group is on its way to the store.
     is_committing: bool = False
     is_hit: bool = False

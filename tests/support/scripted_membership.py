@@ -275,6 +275,19 @@ class Script:
         del self.outbox[ticket]
         self.do(self.machine.failed(ticket, Failure(failure, error), self.now_ms))
 
+    def sleep_until_asked(self, kind: type[Any]) -> None:
+        """Let time pass until it asks something of a kind."""
+        while not self.awaits(kind):
+            self.sleep(1)
+
+    def fail_until_found(self, kind: type[Any], *nodes: NodeAddress) -> None:
+        """Let each request of a kind fail; the coordinator is found at these, one after another."""
+        for node in nodes:
+            self.sleep_until_asked(kind)
+            self.fail(kind)
+            self.sleep_until_asked(FindCoordinatorRequest)
+            self.find(node)
+
     def refuse(self, kind: type[Any], code: ErrorCode) -> None:
         """Answer the one request of a kind with an error."""
         self.answer(kind, refusal(self.asks(kind), code))

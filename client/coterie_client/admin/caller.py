@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 from coterie_client import checks
 from coterie_client.admin.arguments import collection
 from coterie_client.admin.models import Result, Results, error_of
-from coterie_client.admin.silence import ask_unless_gone
+from coterie_client.admin.silence import WHO_IS_THERE, ask_unless_gone
 from coterie_client.backoff import RetryOptions
 from coterie_client.errors import (
     AnswerTimedOutError,
@@ -42,7 +42,6 @@ from coterie_protocol.messages import (
     ApiVersionsResponse,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
-    MetadataRequest,
     MetadataResponse,
 )
 
@@ -227,7 +226,7 @@ class Caller:
 
     async def cluster(self, deadline_s: float) -> MetadataResponse:
         """Ask for the cluster's nodes."""
-        answer = await self.ask(_NO_TOPICS, deadline_s)
+        answer = await self.ask(WHO_IS_THERE, deadline_s)
         assert isinstance(answer, MetadataResponse)
         if not answer.brokers:
             raise BrokerNotAvailableError("the cluster names no nodes yet")
@@ -327,7 +326,6 @@ class Caller:
 _WHERE_IS_HTTP: Final = ApiVersionsRequest(
     client_software_name="coterie", client_software_version="0", wants_http=True
 )
-_NO_TOPICS: Final = MetadataRequest(topics=(), allow_auto_topic_creation=False)
 
 
 async def _guarded(

@@ -18,7 +18,7 @@ from coterie_client.admin.models import (
     error_of,
 )
 from coterie_client.errors import ConfigurationError
-from coterie_client.wire.addresses import NodeAddress, TopicPartition
+from coterie_client.wire.addresses import NodeAddress, TopicPartition, named_nodes
 from coterie_protocol.consumer import decode_assignment, decode_subscription, flatten
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.errors import GroupIdNotFoundError
@@ -87,8 +87,8 @@ class Groups:
 
     async def _nodes(self, deadline_s: float) -> tuple[NodeAddress, ...]:
         """The nodes of the cluster, each once."""
-        cluster = await self._caller.cluster(deadline_s)
-        return tuple({NodeAddress(b.host, b.port): None for b in cluster.brokers})
+        named = named_nodes(await self._caller.cluster(deadline_s))
+        return tuple(dict.fromkeys(named.values()))
 
     async def describe(self, group: str) -> GroupDescription:
         """Describe a group with its members; raises `GroupIdNotFoundError` if it does not exist."""

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 
 from coterie_client.admin.models import CommittedOffset, FoundOffset, Result, error_of
 from coterie_client.errors import UnexpectedAnswerError
-from coterie_client.wire.addresses import NodeAddress, TopicPartition
+from coterie_client.wire.addresses import NodeAddress, TopicPartition, named_nodes
 from coterie_client.wire.versions import ByVersion
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.errors import LeaderNotAvailableError, NonEmptyGroupError
@@ -194,7 +194,7 @@ def partition_leaders(
     answer: MetadataResponse, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, Result[NodeAddress]]:
     """The node that leads each partition."""
-    nodes = {broker.node_id: NodeAddress(broker.host, broker.port) for broker in answer.brokers}
+    nodes = named_nodes(answer)
     errors = {t.name: error_of(t.error_code, f"topic {t.name}") for t in answer.topics}
     leaders = {
         (t.name, p.partition_index): p.leader_id for t in answer.topics for p in t.partitions

@@ -9,19 +9,18 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-from coterie_client.errors import (
-    AnswerTimedOutError,
-    ConnectionFailedError,
-)
-from coterie_client.wire.addresses import ANY, AnyNode, NodeAddress
+from coterie_client.errors import AnswerTimedOutError, ConnectionFailedError
+from coterie_client.wire.addresses import ANY, AnyNode, NodeAddress, named_nodes
 from coterie_client.wire.network import Network
 from coterie_protocol.messages import MetadataRequest
 
-__all__ = ["ask_unless_gone"]
+__all__ = ["WHO_IS_THERE", "ask_unless_gone"]
+
+#: Asks for the nodes of the cluster, and for no topics.
+WHO_IS_THERE: Final = MetadataRequest(topics=(), allow_auto_topic_creation=False)
 
 #: After how long without an answer the others are asked, again and again.
 _LATE_S: Final = 2.0
-_WHO_IS_THERE: Final = MetadataRequest(topics=(), allow_auto_topic_creation=False)
 
 
 async def ask_unless_gone(
@@ -55,13 +54,13 @@ async def _is_gone(
     node_id = network.id_of(node)
     is_alone = set(network.known.values()) <= {node}
     whom = ANY if is_alone else AnyNode(but=node)
-    others = network.request(_WHO_IS_THERE, to=whom, timeout_s=timeout_s)
+    others = network.request(WHO_IS_THERE, to=whom, timeout_s=timeout_s)
     question = asyncio.ensure_future(others)
     try:
         await asyncio.wait((asked, question), return_when=asyncio.FIRST_COMPLETED)
         if not question.done() or question.exception() is not None or asked.done():
             return False
-        named = {b.node_id: NodeAddress(b.host, b.port) for b in question.result().brokers}
+        named = named_nodes(question.result())
         return bool(named) and node_id not in named and node not in named.values()
     finally:
         question.cancel()

@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 
 from coterie_client import checks
 from coterie_client.errors import ConfigurationError
+from coterie_protocol.messages import MetadataResponse
 
 __all__ = [
     "ANY",
@@ -21,6 +22,7 @@ __all__ = [
     "Lane",
     "NodeAddress",
     "TopicPartition",
+    "named_nodes",
     "parse_bootstrap",
 ]
 
@@ -124,3 +126,8 @@ def _address(text: str) -> NodeAddress:
     if not (len(port) <= _PORT_DIGITS and 0 < int(port) <= _PORT_MAX):
         checks.must_be("bootstrap", f"HOST:PORT with a port from 1 to {_PORT_MAX}", text)
     return NodeAddress(host, int(port))
+
+
+def named_nodes(answer: MetadataResponse) -> dict[int, NodeAddress]:
+    """The nodes of the cluster that an answer names, by their ids."""
+    return {broker.node_id: NodeAddress(broker.host, broker.port) for broker in answer.brokers}

@@ -28,6 +28,7 @@ from coterie_client.wire.addresses import (
     Bootstrap,
     Lane,
     NodeAddress,
+    named_nodes,
     parse_bootstrap,
 )
 from coterie_client.wire.channel import ConnectionLimits, Counters
@@ -310,7 +311,7 @@ class Network:
     def _learn(self, answer: Any) -> None:
         """Remember the nodes that an answer names."""
         if isinstance(answer, MetadataResponse) and answer.brokers:
-            named = {b.node_id: NodeAddress(b.host, b.port) for b in answer.brokers}
+            named = named_nodes(answer)
             self._known = named
             self.controller = named.get(answer.controller_id)
         elif isinstance(answer, FindCoordinatorResponse):

@@ -155,7 +155,7 @@ class Cluster:
         #: When this node lost each shard last.
         self._lost_s: dict[int, float] = {}
 
-    def look(self, survey: Survey, mine: Iterable[int], now_s: float) -> None:
+    def look(self, survey: Survey, mine: Iterable[int]) -> None:
         """Take in what was seen, and which shards are this node's."""
         notes: dict[str, NodeNote] = {}
         for entry in survey.nodes:
@@ -167,7 +167,7 @@ class Cluster:
         self.notes = notes
         found = (note for owner, note in notes.items() if owner != self._me)
         self.others = sorted(found, key=lambda note: note.node_id)
-        self._list({entry.owner for entry in survey.nodes}, now_s)
+        self._list({entry.owner for entry in survey.nodes}, self._elapsed_s())
         seen = {lease.shard: lease.owner for lease in survey.leases if lease.is_valid}
         self.owners = seen | dict.fromkeys(mine, self._me)
         self._fences = {lease.shard: lease.fence for lease in survey.leases}

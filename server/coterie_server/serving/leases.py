@@ -164,7 +164,7 @@ class LeaseKeeper:
                 while True:
                     survey = await self._store.survey()
                     # So that clients are told at once where their groups have gone.
-                    self._cluster.look(survey, self._leases, self._trust.now_s())
+                    self._cluster.look(survey, self._leases)
                     if self._cluster.owners.keys() >= set(shards):
                         return True
                     await asyncio.sleep(_LOOK_IF_TAKEN_S)
@@ -317,7 +317,7 @@ class LeaseKeeper:
         survey = await self._answer_to(self._store.survey())
         if self._claims.in_doubt:
             await self._answer_to(self._claims.give_back(survey, self._leases))
-        self._cluster.look(survey, self._leases, self._trust.now_s())
+        self._cluster.look(survey, self._leases)
         unsure = self._claims.unsure  # they may be ours by now, and were another's
         self._owners |= {
             each.shard: each.owner for each in survey.leases if each.shard not in unsure

@@ -535,13 +535,14 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(network, "_SLOW_S", 0.02)
 
 
+async def hang(_: Request) -> Any:
+    """Answer nothing."""
+    return SILENCE
+
+
 @pytest.mark.usefixtures("impatient")
 async def test_coordinator_that_is_silent_and_gone_is_given_up() -> None:
     """No connection tells of it: its process hangs, or its machine has lost its power."""
-
-    async def hang(_: Request) -> Any:
-        return SILENCE
-
     script = Script()
     async with FakeServer(hang) as silent, FakeServer(script.answer) as server:
         script.now(
@@ -580,9 +581,6 @@ async def test_request_that_was_never_sent_is_not_in_doubt() -> None:
 @pytest.mark.usefixtures("impatient")
 async def test_requests_that_were_sent_together_are_all_in_doubt() -> None:
     """The first to give up the node hangs up on it for all."""
-
-    async def hang(_: Request) -> Any:
-        return SILENCE
 
     def find(request: Request) -> FindCoordinatorResponse:
         (group,) = request.message.coordinator_keys
@@ -626,27 +624,12 @@ async def test_all_groups_of_a_node_that_is_given_up_are_looked_for_anew() -> No
         assert times(silent, ApiKey.DELETE_GROUPS) == 2
 
 
+@pytest.mark.parametrize("has_its_own_address", [True, False])
 @pytest.mark.usefixtures("impatient")
-async def test_node_that_others_name_by_another_address_is_there() -> None:
-    """As on another of its listeners."""
-    script = Script()
-    async with FakeServer(script.answer) as inside:
-
-        async def answer(_: Request) -> Any:
-            await soon(lambda: times(inside, ApiKey.METADATA) > 2)
-            return deleted(g=0)
-
-        async with FakeServer(answer) as outside:
-            script.now(
-                FIND_COORDINATOR=coordinator(outside.address), METADATA=cluster(inside.address)
-            )
-            async with Admin(inside.address, timing=PATIENT) as admin:
-                await admin.groups.delete("g")
-            assert times(outside, ApiKey.DELETE_GROUPS) == 1
-
-
-@pytest.mark.usefixtures("impatient")
-async def test_coordinator_that_is_slow_but_there_is_waited_for() -> None:
+async def test_coordinator_that_is_slow_but_there_is_waited_for(
+    *, has_its_own_address: bool
+) -> None:
+    """On another of its listeners, the others name it by another address."""
     script = Script()
     async with FakeServer(script.answer) as server:
 
@@ -655,9 +638,10 @@ async def test_coordinator_that_is_slow_but_there_is_waited_for() -> None:
             return deleted(g=0)
 
         async with FakeServer(answer) as slow:
+            named = (server.address, slow.address) if has_its_own_address else (server.address,)
             script.now(
-                FIND_COORDINATOR=coordinator(slow.address, 1),
-                METADATA=cluster(server.address, slow.address),
+                FIND_COORDINATOR=coordinator(slow.address, len(named) - 1),
+                METADATA=cluster(*named),
             )
             async with Admin(server.address, timing=PATIENT) as admin:
                 await admin.groups.delete("g")

@@ -129,13 +129,7 @@ def test_commit_goes_out_as_soon_as_the_new_coordinator_is_known() -> None:
     """However often it has failed while the old one was named, which had died."""
     script = at_work()
     script.commit("k", T0, 1)
-    for node in (*[NODE] * 6, OTHER):
-        while not script.awaits(OffsetCommitRequest):
-            script.sleep(1)
-        script.fail(OffsetCommitRequest)
-        while not script.awaits(FindCoordinatorRequest):
-            script.sleep(1)
-        script.find(node)
+    script.fail_until_found(OffsetCommitRequest, *[NODE] * 6, OTHER)
     assert offsets(script) == {T0: 1}
 
 

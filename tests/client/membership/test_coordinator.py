@@ -54,8 +54,7 @@ def test_search_goes_on_with_growing_pauses() -> None:
     for _ in range(8):
         script.fail(FindCoordinatorRequest)
         failed_ms = script.now_ms
-        while not script.awaits(FindCoordinatorRequest):
-            script.sleep(1)
+        script.sleep_until_asked(FindCoordinatorRequest)
         delays.append(script.now_ms - failed_ms)
     assert delays == [100, 200, 400, 500, 500, 500, 500, 500]
     assert script.seen(RetryPlanned)[0].delay_ms == 100

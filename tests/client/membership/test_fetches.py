@@ -7,7 +7,6 @@ import pytest
 from coterie_client.membership import ClosedError, FailureKind, Fetched, Phase, Position
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.messages import (
-    FindCoordinatorRequest,
     OffsetFetchRequest,
     OffsetFetchResponse,
 )
@@ -91,13 +90,7 @@ def test_fetch_moves_to_the_new_coordinator() -> None:
 def test_fetch_goes_out_as_soon_as_the_new_coordinator_is_known() -> None:
     script = at_work()
     script.fetch("k", T0)
-    for node in (*[NODE] * 6, OTHER):
-        while not script.awaits(OffsetFetchRequest):
-            script.sleep(1)
-        script.fail(OffsetFetchRequest)
-        while not script.awaits(FindCoordinatorRequest):
-            script.sleep(1)
-        script.find(node)
+    script.fail_until_found(OffsetFetchRequest, *[NODE] * 6, OTHER)
     assert script.awaits(OffsetFetchRequest)
 
 

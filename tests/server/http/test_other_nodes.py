@@ -70,7 +70,7 @@ def node(world: WatchedWorld, other: Other) -> Node:
     assert port is not None
     note = NodeNote(2, {"default": Address("h2", 9092)}, http=Address(host, port))
     entry = NodeEntry("node-2", note.to_bytes(), 1000)
-    node.cluster.look(Survey((entry,), (Lease(5, Fence(0, 1), "node-2", 1000),)), [], 0.0)
+    node.cluster.look(Survey((entry,), (Lease(5, Fence(0, 1), "node-2", 1000),)), [])
 
     def group_shard(group_id: str) -> Any:
         mine = group_id.startswith("m")
@@ -176,7 +176,7 @@ async def test_page_of_another_site_does_not_get_through(browser: Browser, other
 async def test_group_that_no_node_has_is_not_said_to_be_missing(
     browser: Browser, node: Node
 ) -> None:
-    node.cluster.look(Survey((), ()), [], 0.0)
+    node.cluster.look(Survey((), ()), [])
     answer = await browser.get("/v1/groups/x")
     assert answer.status == 503
     assert (await answer.json())["error"] == "not_ready"

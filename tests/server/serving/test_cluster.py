@@ -33,6 +33,7 @@ class Seen:
 
     def look(self, now_s: float, leases: Sequence[Lease] = (), **nodes: bool) -> None:
         """See nodes, each with whether its lease is valid."""
+        self.now_s = now_s
         entries = (
             NodeEntry(
                 f"node-{name[1:]}",
@@ -41,7 +42,7 @@ class Seen:
             )
             for name, is_valid in nodes.items()
         )
-        self.cluster.look(Survey(tuple(entries), tuple(leases)), (), now_s)
+        self.cluster.look(Survey(tuple(entries), tuple(leases)), ())
 
     @property
     def told(self) -> list[int]:

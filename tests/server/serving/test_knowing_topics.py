@@ -144,7 +144,7 @@ async def test_groups_know_of_a_change_when_their_node_says_so_of_this_very_leas
     """What it has said before it claimed the shard was about others."""
     cluster = Cluster("node-1")
     note = NodeNote(2, HERE, seen=TopicsVersion(0, 1, seen), recovered=recovered)
-    cluster.look(_survey(Fence(0, 7), note), (), 0.0)
+    cluster.look(_survey(Fence(0, 7), note), ())
     assert cluster.groups_know(3, TopicsVersion(0, 1, 4)) is know
     assert not cluster.groups_know(2, TopicsVersion())
 
