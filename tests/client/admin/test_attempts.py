@@ -483,9 +483,11 @@ async def test_groups_of_all_nodes_are_listed() -> None:
 
 async def test_incomplete_list_of_groups_is_an_error() -> None:
     loading = listed(code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    first, second = Script(), Script(LIST_GROUPS=loading)
+    first, second = Script(), Script()
     async with FakeServer(first.answer) as one, FakeServer(second.answer) as two:
-        first.now(METADATA=cluster(one.address, two.address), LIST_GROUPS=listed("b"))
+        both = cluster(one.address, two.address)
+        first.now(METADATA=both, LIST_GROUPS=listed("b"))
+        second.now(METADATA=both, LIST_GROUPS=loading)
         async with Admin(one.address, timing=SHORT) as admin:
             with pytest.raises(BatchFailedError, match="1 of 2 failed"):
                 await admin.groups.list()
@@ -494,7 +496,7 @@ async def test_incomplete_list_of_groups_is_an_error() -> None:
 
 async def test_node_that_nobody_can_reach_is_told_of_at_once() -> None:
     """To a person who waits: it will not get better by itself."""
-    script = Script(LIST_GROUPS=listed())
+    script = Script()
     timing = Timing(retry=PROMPT.retry, fail_fast=True)
     async with FakeServer(script.answer) as server, FakeServer() as gone:
         await gone.stop()
@@ -508,12 +510,11 @@ async def test_node_that_nobody_can_reach_is_told_of_at_once() -> None:
 async def test_groups_that_move_while_they_are_listed_are_listed() -> None:
     """From a node that could not answer to one that had answered before."""
     loading = listed(code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    first, second = Script(), Script(LIST_GROUPS=[loading, listed()])
+    first, second = Script(), Script()
     async with FakeServer(first.answer) as one, FakeServer(second.answer) as two:
-        first.now(
-            METADATA=cluster(one.address, two.address),
-            LIST_GROUPS=[listed("a"), listed("a", "b")],
-        )
+        both = cluster(one.address, two.address)
+        first.now(METADATA=both, LIST_GROUPS=[listed("a"), listed("a", "b")])
+        second.now(METADATA=both, LIST_GROUPS=[loading, listed()])
         async with Admin(one.address, timing=PROMPT) as admin:
             assert [group.group_id for group in await admin.groups.list()] == ["a", "b"]
 
