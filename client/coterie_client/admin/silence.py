@@ -33,7 +33,10 @@ async def ask_unless_gone(
     try:
         while not asked.done():
             await asyncio.wait((asked,), timeout=_LATE_S)
-            if not asked.done() and await _is_gone(node, asked, network, timeout_s):
+            if asked.done():
+                break
+            network.note_slow(node)
+            if await _is_gone(node, asked, network, timeout_s):
                 network.hang_up(node)
                 sentence = f"{node} is silent, and no longer one of the cluster's nodes."
                 # What was sent may have been carried out.

@@ -324,6 +324,10 @@ class Network:
             return
         self._ids |= {address: node_id for node_id, address in named.items()}
 
+    def note_slow(self, address: NodeAddress) -> None:
+        """Have any other node be asked before this one, until it answers."""
+        self._node(address).is_slow = True
+
     # The end
 
     def hang_up(self, address: NodeAddress, lane: Lane | None = None) -> None:

@@ -558,6 +558,27 @@ async def test_coordinator_that_is_silent_and_gone_is_given_up() -> None:
 
 
 @pytest.mark.usefixtures("impatient")
+async def test_silent_node_is_not_asked_first_who_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even if it is the only one that is known by more than a bootstrap address."""
+    monkeypatch.setattr(network, "_SLOW_S", 3_600)
+    script = Script()
+
+    async def answer(request: Request) -> Any:
+        if request.api_key is ApiKey.FIND_COORDINATOR:
+            return coordinator(silent.address, 1)(request)
+        return SILENCE
+
+    async with FakeServer(answer) as silent, FakeServer(script.answer) as server:
+        script.now(
+            FIND_COORDINATOR=coordinator(server.address),
+            METADATA=cluster(server.address),
+            DELETE_GROUPS=deleted(g=0),
+        )
+        async with Admin([silent.address, server.address], timing=PATIENT) as admin:
+            await asyncio.wait_for(admin.groups.delete("g"), 10)
+
+
+@pytest.mark.usefixtures("impatient")
 async def test_request_that_was_never_sent_is_not_in_doubt() -> None:
     """What then does not exist was not there before either."""
     script, never = Script(), asyncio.Event()
