@@ -26,7 +26,7 @@ from coterie_server.serving.shares import Move, Scene, next_move
 from coterie_server.storage import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Sequence
+    from collections.abc import Coroutine, Mapping, Sequence
 
     from coterie_server.serving.cluster import Cluster
     from coterie_server.serving.lease_terms import LeaseHolder, LeaseTerms
@@ -265,14 +265,9 @@ class LeaseKeeper:
         is_settled = not self._is_new(asked_s)
         note = self._holder.note(is_settled=is_settled, is_leaving=self._is_leaving)
         renewed = await self._answer_to(self._store.renew(self._owner, note, before, self._ttl_ms))
-        held = {lease.shard: lease for lease in renewed}
-        for lease in before:
-            if self._leases.get(lease.shard) is lease:
-                self._claimed_s.pop(lease.shard, None)
-                self._take_in(lease.shard, held.get(lease.shard))
-        lost = sorted(lease.shard for lease in before if lease.shard not in self._leases)
-        if lost:
-            _log.error("shards are lost to other nodes", count=len(lost), shards=lost)
+        # Some may have been given away meanwhile.
+        kept = [lease.shard for lease in before if self._leases.get(lease.shard) is lease]
+        self._take_in(kept, {lease.shard: lease for lease in renewed})
         self._patience.renewed(asked_s, self._trust.now_s())
         # A claim whose answer came meanwhile may have been asked for long before.
         self._trust.extend(min((asked_s, *self._claimed_s.values())), self._ttl_ms)
@@ -285,12 +280,18 @@ class LeaseKeeper:
         """Whether the node has been there for less than a lease."""
         return now_s - self._joined_s < self._ttl_ms / 1000
 
-    def _take_in(self, shard: int, renewed: Lease | None) -> None:
-        if renewed is not None:
-            self._leases[shard] = renewed
-        else:
-            self.lost(shard)
-            self._holder.lost(shard)
+    def _take_in(self, shards: Sequence[int], renewed: Mapping[int, Lease]) -> None:
+        """Go on with those of some shards whose leases were renewed; the others are lost."""
+        lost = sorted(shard for shard in shards if shard not in renewed)
+        if lost:
+            _log.error("shards are lost to other nodes", count=len(lost), shards=lost)
+        for shard in shards:
+            self._claimed_s.pop(shard, None)
+            if shard in renewed:
+                self._leases[shard] = renewed[shard]
+            else:
+                self.lost(shard)
+                self._holder.lost(shard)
 
     async def _answer_to(self, asking: Coroutine[object, object, T]) -> T:
         """Wait for the store, and say so if that takes too long."""

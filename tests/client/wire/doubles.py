@@ -118,6 +118,7 @@ class FakeServer:
         #: The requests that were read, and the versions that ApiVersions was asked in.
         self.received: list[Request] = []
         self.versions_asked: list[int] = []
+        self._failures: list[Exception] = []
 
     @property
     def address(self) -> NodeAddress:
@@ -132,7 +133,10 @@ class FakeServer:
         self._port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
-        """Stop listening and drop all connections."""
+        """Stop listening and drop all connections; raise what kept it from answering, if anything.
+
+        A client takes that for a lost connection, and may well get over it.
+        """
         assert self._server is not None
         self._server.close()
         connections = dict(self.connections)
@@ -142,6 +146,8 @@ class FakeServer:
         if connections:
             await asyncio.wait(connections)
         await self._server.wait_closed()
+        if self._failures:
+            raise self._failures[0]
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -163,6 +169,8 @@ class FakeServer:
             # Clients that vanish or talk nonsense, and tests that end, are no errors here.
             with contextlib.suppress(ConnectionError, ProtocolError, asyncio.CancelledError):
                 await self._talk(reader, writer)
+        except Exception as error:  # noqa: BLE001  # it is the test's own
+            self._failures.append(error)
         finally:
             del self.connections[task]
             writer.close()

@@ -135,6 +135,11 @@ def store_of(harness: Harness) -> UnreliableStore:
     return harness.store
 
 
+def errors_in(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What was logged as an error."""
+    return [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
+
+
 async def turns(number: int = 30) -> None:
     """Let the loop turn so often."""
     for _ in range(number):
@@ -225,10 +230,13 @@ async def test_a_renewal_restores_trust(harness: Harness) -> None:
     assert harness.trust.holds
 
 
-async def test_a_shard_that_another_node_took_is_lost_and_the_others_stay(harness: Harness) -> None:
+async def test_a_shard_that_another_node_took_is_lost_and_the_others_stay(
+    harness: Harness, caplog: pytest.LogCaptureFixture
+) -> None:
     harness.time.s += 60.0
     await harness.steal(1)
     assert await harness.renewed() == ["lost 1", "confirmed"]
+    assert errors_in(caplog) == ["shards are lost to other nodes count=1 shards=[1]"]
 
 
 async def test_a_lost_shard_is_taken_back_when_its_new_lease_has_ended(harness: Harness) -> None:
@@ -578,6 +586,23 @@ async def test_node_that_leaves_hands_its_shards_over_one_after_another(
     assert set(harness.cluster.owners.values()) == {"node-2"}
     await asyncio.gather(*noting)
     assert free == [[1], [0]]
+
+
+async def test_shards_that_are_handed_over_during_a_renewal_are_not_lost(
+    harness: Harness, other: Harness, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever reads the log would look for a fault."""
+    await share(harness, other)
+    store_of(harness).gate = gate = asyncio.Event()
+    await harness.renewed()
+    store_of(harness).gate = None  # the renewals to come are quick
+    harness.holder.woken = other.keeper.look_soon
+    await harness.keeper.leave()
+    harness.holder.told.clear()
+    gate.set()
+    await turns()
+    assert "confirmed" in harness.holder.told
+    assert errors_in(caplog) == []
 
 
 async def test_node_that_leaves_is_given_nothing(harness: Harness, other: Harness) -> None:
