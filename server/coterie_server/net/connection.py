@@ -247,14 +247,14 @@ class Connection(asyncio.Protocol):
         """Send the answers that no earlier request holds up."""
         if not self._corked and not self.gone:
             self.times.active_at = self._registry.now()
-            self._send(soon=True)
+            self._send()
 
-    def _send(self, *, soon: bool = False) -> None:
+    def _send(self) -> None:
         if self.gone:
             return
         if self.times.behind_since is not None and (unsent_bytes := self._outgoing.excess()):
             self.close_for(CloseReason.UNREAD_REPLIES, found=unsent_bytes)
-        elif self._outgoing.write_ready(soon=soon) and not self._reading:
+        elif self._outgoing.write_ready() and not self._reading:
             self._go_on()
 
     # Reading or not

@@ -285,13 +285,12 @@ class LeaseKeeper:
         lost = sorted(shard for shard in shards if shard not in renewed)
         if lost:
             _log.error("shards are lost to other nodes", count=len(lost), shards=lost)
-        for shard in shards:
+        for shard in lost:
+            self.lost(shard)
+            self._holder.lost(shard)
+        for shard in self._leases.keys() & shards:
             self._claimed_s.pop(shard, None)
-            if shard in renewed:
-                self._leases[shard] = renewed[shard]
-            else:
-                self.lost(shard)
-                self._holder.lost(shard)
+            self._leases[shard] = renewed[shard]
 
     async def _answer_to(self, asking: Coroutine[object, object, T]) -> T:
         """Wait for the store, and say so if that takes too long."""

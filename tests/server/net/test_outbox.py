@@ -1,4 +1,4 @@
-"""Answers that come of the store leave together, in the loop's next turn, and keep their order."""
+"""Answers to several clients leave together, in the loop's next turn, and keep their order."""
 
 from __future__ import annotations
 
@@ -22,16 +22,21 @@ def test_answers_to_several_clients_leave_in_the_loops_next_turn() -> None:
     assert [client.answered() for client in clients] == [[0], [1], [2]]
 
 
-def test_an_answer_while_its_request_is_taken_in_leaves_at_once() -> None:
+def test_answers_while_their_requests_are_taken_in_leave_with_the_others() -> None:
+    """Each client that is woken takes longer than all of the answers."""
+
     class Answering(ParkingHandler):
         def handle(self, exchange: Any) -> None:
             exchange.reply(ok(exchange.request.correlation_id))
 
     listener = FakeListener(Answering(), together=True)
-    client = listener.connect()
-    client.send(heartbeat(0) + heartbeat(1))
-    assert client.answered() == [0, 1]
-    assert client.transport.writes == 1
+    clients = [listener.connect() for _ in range(2)]
+    for client in clients:
+        client.send(heartbeat(0) + heartbeat(1))
+    assert [client.transport.writes for client in clients] == [0, 0]
+    assert listener.turn() == 1
+    assert [client.answered() for client in clients] == [[0, 1], [0, 1]]
+    assert [client.transport.writes for client in clients] == [1, 1]
 
 
 def test_what_is_answered_at_once_does_not_overtake() -> None:
