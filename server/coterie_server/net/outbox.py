@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, final
+from typing import Final, Protocol, final
 
 __all__ = ["Outbox"]
+
+#: So many clients do not wait for others any more: more would hardly be cheaper, and in one turn of
+#: the loop there may be a thousand.
+_CLIENTS_TOGETHER_MAX: Final = 64
 
 
 class Sender(Protocol):
@@ -29,9 +33,12 @@ class Outbox:
 
     def add(self, sender: Sender) -> None:
         """Have a connection send what it has."""
-        self._waiting.append(sender)
-        if len(self._waiting) == 1:
+        waiting = self._waiting
+        waiting.append(sender)
+        if len(waiting) == 1:
             self._call_soon(self._post)
+        elif len(waiting) >= _CLIENTS_TOGETHER_MAX:
+            self._post()
 
     def _post(self) -> None:
         waiting, self._waiting = self._waiting, []

@@ -8,6 +8,7 @@ from coterie_protocol import ApiKey
 from coterie_protocol.messages import HeartbeatResponse
 from coterie_server.net import CloseReason, Limits
 from coterie_server.net.fast_path import by_api
+from coterie_server.net.outbox import _CLIENTS_TOGETHER_MAX
 from tests.server.net.doubles import FakeListener, ParkingHandler, heartbeat, ok
 
 
@@ -37,6 +38,19 @@ def test_answers_while_their_requests_are_taken_in_leave_with_the_others() -> No
     assert listener.turn() == 1
     assert [client.answered() for client in clients] == [[0, 1], [0, 1]]
     assert [client.transport.writes for client in clients] == [1, 1]
+
+
+def test_answers_to_many_clients_do_not_wait_for_all_of_them() -> None:
+    """Or the first of a thousand would wait for the work of the last."""
+    listener = FakeListener(handler := ParkingHandler(), together=True)
+    clients = [listener.connect() for _ in range(_CLIENTS_TOGETHER_MAX + 1)]
+    for number, client in enumerate(clients):
+        client.send(heartbeat(number))
+    handler.answer(range(len(clients)))
+    assert [client.answered() for client in clients[:-1]] == [[n] for n in range(len(clients) - 1)]
+    assert clients[-1].answered() == []
+    listener.turn()
+    assert clients[-1].answered() == [len(clients) - 1]
 
 
 def test_what_is_answered_at_once_does_not_overtake() -> None:
