@@ -183,7 +183,9 @@ class Connection(asyncio.Protocol):
         What is left is the backlog. Answers that come at once are sent together at the end, and
         count as in flight until then.
         """
-        taken = 0
+        taken, is_single = 0, len(payloads) == 1
+        if not is_single:
+            self._registry.outbox.post()  # what is ready for others is not to wait for many
         self._corked = True
         try:
             taken = self._handle(payloads, int(now * 1000))
@@ -194,7 +196,7 @@ class Connection(asyncio.Protocol):
         self._corked = False
         self._registry.requests += taken
         if self.exchanges and self.exchanges[0].frame is not None:
-            self._send()
+            self._send(soon=is_single)
         if self.gone:
             return
         if taken < len(payloads):
@@ -247,14 +249,14 @@ class Connection(asyncio.Protocol):
         """Send the answers that no earlier request holds up."""
         if not self._corked and not self.gone:
             self.times.active_at = self._registry.now()
-            self._send()
+            self._send(soon=True)
 
-    def _send(self) -> None:
+    def _send(self, *, soon: bool) -> None:
         if self.gone:
             return
         if self.times.behind_since is not None and (unsent_bytes := self._outgoing.excess()):
             self.close_for(CloseReason.UNREAD_REPLIES, found=unsent_bytes)
-        elif self._outgoing.write_ready() and not self._reading:
+        elif self._outgoing.write_ready(soon=soon) and not self._reading:
             self._go_on()
 
     # Reading or not
@@ -314,8 +316,7 @@ class Connection(asyncio.Protocol):
             now, limits, is_reading=self._reading, is_waiting=is_waiting
         )
         if self.gone:
-            # It had its time to send the rest.
-            self._transport.abort()
+            self._transport.abort()  # it had its time to send the rest
         elif broken is not None:
             reason, found_ms = broken
             self.close_for(reason, found=found_ms)
@@ -353,8 +354,7 @@ class Connection(asyncio.Protocol):
         self._tell(reason, level, limit=limit, found=found, in_flight=len(self.exchanges))
         self.end(reason)
         if self.times.behind_since is not None:
-            # Waiting for this client to read is what we are giving up.
-            self._transport.abort()
+            self._transport.abort()  # not to wait any more until this client reads
 
     def close_for_handler(self, why: str) -> None:
         """Close because the handler says so."""

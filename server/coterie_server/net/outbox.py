@@ -36,11 +36,12 @@ class Outbox:
         waiting = self._waiting
         waiting.append(sender)
         if len(waiting) == 1:
-            self._call_soon(self._post)
+            self._call_soon(self.post)
         elif len(waiting) >= _CLIENTS_TOGETHER_MAX:
-            self._post()
+            self.post()
 
-    def _post(self) -> None:
+    def post(self) -> None:
+        """Have all send what they have."""
         waiting, self._waiting = self._waiting, []
         for sender in waiting:
             sender.post()

@@ -35,10 +35,10 @@ class Outgoing:
         #: What the outbox is to post; everything else has to go behind it.
         self._unposted = b""
 
-    def write_ready(self) -> bool:
+    def write_ready(self, *, soon: bool = False) -> bool:
         """Send, as one piece, all answers up to the first that is still awaited.
 
-        They leave in the loop's next turn, together with those to other clients.
+        With `soon`, they leave in the loop's next turn, together with those to other clients.
         """
         exchanges = self.exchanges
         if not exchanges or (data := exchanges[0].frame) is None:
@@ -46,20 +46,16 @@ class Outgoing:
         exchanges.popleft()
         if exchanges and exchanges[0].frame is not None:
             data += b"".join(self._take_ready())
-        self._registry.bytes_out += len(data)
-        self._post_soon(data)
+        self.write(data, soon=soon)
         return True
 
-    def write(self, data: bytes) -> None:
-        """Send an answer at once, but behind all that are about to leave."""
+    def write(self, data: bytes, *, soon: bool = False) -> None:
+        """Send answers behind all others; `soon` is as above."""
         self._registry.bytes_out += len(data)
-        if self._unposted:
-            self._post_soon(data)
-        else:
-            self.transport.write(data)
-
-    def _post_soon(self, data: bytes) -> None:
         before = self._unposted
+        if not (before or soon):
+            self.transport.write(data)
+            return
         self._unposted = before + data
         if len(self._unposted) > _POSTED_TOGETHER_MAX_BYTES:
             self.post()

@@ -74,6 +74,7 @@ class LeaseKeeper:
         self._cluster = cluster
         self._holder = holder
         self._shards: Sequence[int] = ()
+        self._give_max = 1
         self._leases: dict[int, Lease] = {}
         self._claims = Claims(store, terms.owner, terms.ttl_ms)
         #: When shards were claimed whose leases have not been renewed yet.
@@ -101,7 +102,7 @@ class LeaseKeeper:
 
     async def join(self, shards: Sequence[int]) -> dict[int, Lease]:
         """Be one of the nodes that share these shards; return what is free for this one."""
-        self._shards = shards
+        self._shards, self._give_max = shards, max(len(shards) // _GIVEN_AT_ONCE, 1)
         await self._store.reserve(self._owner, self._ttl_ms)
         self._joined_s = self._trust.now_s()
         await self._renew()
@@ -258,16 +259,11 @@ class LeaseKeeper:
 
     async def _renew(self) -> None:
         asked_s = self._trust.now_s()
-        before = [
-            lease for shard, lease in self._leases.items() if shard not in self._claims.under_way
-        ]
+        before = self._settled()
         self._has_news = False
-        is_settled = not self._is_new(asked_s)
-        note = self._holder.note(is_settled=is_settled, is_leaving=self._is_leaving)
-        renewed = await self._answer_to(self._store.renew(self._owner, note, before, self._ttl_ms))
-        # Some may have been given away meanwhile.
-        kept = [lease.shard for lease in before if self._leases.get(lease.shard) is lease]
-        self._take_in(kept, {lease.shard: lease for lease in renewed})
+        note = self._holder.note(is_settled=not self._is_new(asked_s), is_leaving=self._is_leaving)
+        asking = self._store.renew(self._owner, note, list(before.values()), self._ttl_ms)
+        self._take_in(before, {lease.shard: lease for lease in await self._answer_to(asking)})
         self._patience.renewed(asked_s, self._trust.now_s())
         # A claim whose answer came meanwhile may have been asked for long before.
         self._trust.extend(min((asked_s, *self._claimed_s.values())), self._ttl_ms)
@@ -276,19 +272,25 @@ class LeaseKeeper:
             self.trouble = ""
         self._holder.confirmed()
 
+    def _settled(self) -> dict[int, Lease]:
+        """The leases of which no claim is about to make others."""
+        return {s: lease for s, lease in self._leases.items() if s not in self._claims.under_way}
+
     def _is_new(self, now_s: float) -> bool:
         """Whether the node has been there for less than a lease."""
         return now_s - self._joined_s < self._ttl_ms / 1000
 
-    def _take_in(self, shards: Sequence[int], renewed: Mapping[int, Lease]) -> None:
-        """Go on with those of some shards whose leases were renewed; the others are lost."""
-        lost = sorted(shard for shard in shards if shard not in renewed)
-        if lost:
+    def _take_in(self, before: Mapping[int, Lease], renewed: Mapping[int, Lease]) -> None:
+        """Go on with leases that were renewed; those of `before` that were not are lost."""
+        # Some may have been given away meanwhile, or be claimed anew.
+        settled = self._settled()
+        kept = {shard for shard, lease in before.items() if settled.get(shard) is lease}
+        if lost := sorted(kept - renewed.keys()):
             _log.error("shards are lost to other nodes", count=len(lost), shards=lost)
         for shard in lost:
             self.lost(shard)
             self._holder.lost(shard)
-        for shard in self._leases.keys() & shards:
+        for shard in kept & renewed.keys():
             self._claimed_s.pop(shard, None)
             self._leases[shard] = renewed[shard]
 
@@ -357,10 +359,6 @@ class LeaseKeeper:
             files=self._store.files,
         )
         return next_move(scene, self._give_max)
-
-    @property
-    def _give_max(self) -> int:
-        return max(len(self._shards) // _GIVEN_AT_ONCE, 1)
 
     async def _do(self, move: Move) -> None:
         try:

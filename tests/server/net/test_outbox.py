@@ -23,21 +23,39 @@ def test_answers_to_several_clients_leave_in_the_loops_next_turn() -> None:
     assert [client.answered() for client in clients] == [[0], [1], [2]]
 
 
-def test_answers_while_their_requests_are_taken_in_leave_with_the_others() -> None:
-    """Each client that is woken takes longer than all of the answers."""
+class Answering(ParkingHandler):
+    """Answers heartbeats at once, and parks those with odd numbers."""
 
-    class Answering(ParkingHandler):
-        def handle(self, exchange: Any) -> None:
-            exchange.reply(ok(exchange.request.correlation_id))
+    def handle(self, exchange: Any) -> None:
+        """Answer, or park."""
+        number = exchange.request.correlation_id
+        if number % 2:
+            super().handle(exchange)
+        else:
+            exchange.reply(ok(number))
 
+
+def test_an_answer_while_its_request_is_taken_in_leaves_with_the_others() -> None:
+    """Waking one client takes longer than answering it."""
     listener = FakeListener(Answering(), together=True)
     clients = [listener.connect() for _ in range(2)]
     for client in clients:
-        client.send(heartbeat(0) + heartbeat(1))
+        client.send(heartbeat(0))
     assert [client.transport.writes for client in clients] == [0, 0]
     assert listener.turn() == 1
-    assert [client.answered() for client in clients] == [[0, 1], [0, 1]]
-    assert [client.transport.writes for client in clients] == [1, 1]
+    assert [client.answered() for client in clients] == [[0], [0]]
+
+
+def test_answers_to_many_requests_of_one_client_leave_at_once() -> None:
+    """And what is ready for others leaves before them: many take long."""
+    listener = FakeListener(handler := Answering(), together=True)
+    parked, single, many = (listener.connect() for _ in range(3))
+    parked.send(heartbeat(1))
+    handler.answer([0])
+    single.send(heartbeat(2))
+    many.send(heartbeat(4) + heartbeat(6))
+    assert [each.answered() for each in (parked, single, many)] == [[1], [2], [4, 6]]
+    assert many.transport.writes == 1
 
 
 def test_answers_to_many_clients_do_not_wait_for_all_of_them() -> None:

@@ -309,6 +309,30 @@ async def test_trust_in_a_claim_counts_from_before_the_store_was_asked(harness: 
     assert harness.trust.holds
 
 
+@pytest.mark.parametrize("is_renewed_first", [True, False])
+async def test_a_shard_that_is_claimed_again_during_a_renewal_is_not_lost(
+    harness: Harness, caplog: pytest.LogCaptureFixture, *, is_renewed_first: bool
+) -> None:
+    """Whichever the store does first: the claim is what counts."""
+    store = store_of(harness)
+    store.gate, store.claims = renewal, claim = asyncio.Event(), asyncio.Event()
+    await harness.renewed()
+    if is_renewed_first:
+        renewal.set()
+    claiming = asyncio.create_task(harness.keeper.claim_again(1))
+    await turns()
+    renewal.set()
+    await turns()
+    assert "confirmed" in harness.holder.told
+    claim.set()
+    lease = await claiming
+    assert lease is not None
+    harness.holder.told.clear()
+    assert await harness.renewed() == ["confirmed"]
+    assert errors_in(caplog) == []
+    assert await harness.held() == [0, 1, 2, 3]
+
+
 async def test_a_shard_that_was_lost_is_not_claimed_again(harness: Harness) -> None:
     harness.time.s += 60.0
     await harness.steal(1)
