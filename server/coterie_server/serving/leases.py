@@ -22,7 +22,7 @@ from coterie_server.serving.claims import Claims
 from coterie_server.serving.clock import Soon
 from coterie_server.serving.lease_trust import LeaseTrust
 from coterie_server.serving.patience import Patience
-from coterie_server.serving.shares import Move, Scene, next_move
+from coterie_server.serving.shares import Move, Scene, given_at_once, next_move
 from coterie_server.storage import StoreError
 
 if TYPE_CHECKING:
@@ -42,8 +42,6 @@ _log = get_logger(__name__)
 _RENEWALS_PER_LEASE: Final = 3
 #: How long to wait after the store failed.
 _RETRY_S: Final = 0.5
-#: A node gives away this part of all shards at a time at most, so that most of them are served.
-_GIVEN_AT_ONCE: Final = 20
 #: How long after a hint to look, so that a flood of them, which any client can send, does no harm.
 _HINT_S: Final = 0.005
 #: How long a node that leaves waits for others to take what it has given, and how often it looks.
@@ -74,7 +72,6 @@ class LeaseKeeper:
         self._cluster = cluster
         self._holder = holder
         self._shards: Sequence[int] = ()
-        self._give_max = 1
         self._leases: dict[int, Lease] = {}
         self._claims = Claims(store, terms.owner, terms.ttl_ms)
         #: When shards were claimed whose leases have not been renewed yet.
@@ -102,7 +99,7 @@ class LeaseKeeper:
 
     async def join(self, shards: Sequence[int]) -> dict[int, Lease]:
         """Be one of the nodes that share these shards; return what is free for this one."""
-        self._shards, self._give_max = shards, max(len(shards) // _GIVEN_AT_ONCE, 1)
+        self._shards = shards
         await self._store.reserve(self._owner, self._ttl_ms)
         self._joined_s = self._trust.now_s()
         await self._renew()
@@ -154,7 +151,7 @@ class LeaseKeeper:
         is_taken = True
         while is_taken and self._leases:
             # The catalogue, whose number is the lowest, goes last.
-            given = sorted(self._leases)[-self._give_max :]
+            given = sorted(self._leases)[-given_at_once(self._shards) :]
             await asyncio.gather(*map(self._give, given))
             await self._holder.wake_others()
             is_taken = await self._are_taken(given)
@@ -358,7 +355,7 @@ class LeaseKeeper:
             settled={owner for owner in self._takers() if notes[owner].is_settled},
             files=self._store.files,
         )
-        return next_move(scene, self._give_max)
+        return next_move(scene, given_at_once(self._shards))
 
     async def _do(self, move: Move) -> None:
         try:

@@ -10,8 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
-__all__ = ["Move", "Scene", "fair_shares", "next_move"]
+__all__ = ["Move", "Scene", "fair_shares", "given_at_once", "next_move"]
+
+#: A node gives away this part of all shards at a time at most, so that most of them are served.
+_GIVEN_AT_ONCE: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,11 @@ def fair_shares(shards: int, held: Mapping[str, int]) -> dict[str, int]:
     each, more = divmod(shards, len(held))
     ranked = sorted(held, key=lambda node: (-held[node], node))
     return {node: each + (place < more) for place, node in enumerate(ranked)}
+
+
+def given_at_once(shards: Sequence[int]) -> int:
+    """How many of all shards a node gives away at a time at most."""
+    return max(len(shards) // _GIVEN_AT_ONCE, 1)
 
 
 def next_move(scene: Scene, give_max: int) -> Move:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from coterie_protocol import ApiKey
 from coterie_protocol.messages import HeartbeatResponse
 from coterie_server.net import CloseReason, Limits
 from coterie_server.net.fast_path import by_api
 from coterie_server.net.outbox import _CLIENTS_TOGETHER_MAX
-from tests.server.net.doubles import FakeListener, ParkingHandler, heartbeat, ok
+from tests.server.net.doubles import AnsweringHandler, FakeListener, ParkingHandler, heartbeat, ok
 
 
 def test_answers_to_several_clients_leave_in_the_loops_next_turn() -> None:
@@ -23,21 +21,9 @@ def test_answers_to_several_clients_leave_in_the_loops_next_turn() -> None:
     assert [client.answered() for client in clients] == [[0], [1], [2]]
 
 
-class Answering(ParkingHandler):
-    """Answers heartbeats at once, and parks those with odd numbers."""
-
-    def handle(self, exchange: Any) -> None:
-        """Answer, or park."""
-        number = exchange.request.correlation_id
-        if number % 2:
-            super().handle(exchange)
-        else:
-            exchange.reply(ok(number))
-
-
 def test_an_answer_while_its_request_is_taken_in_leaves_with_the_others() -> None:
     """Waking one client takes longer than answering it."""
-    listener = FakeListener(Answering(), together=True)
+    listener = FakeListener(AnsweringHandler(), together=True)
     clients = [listener.connect() for _ in range(2)]
     for client in clients:
         client.send(heartbeat(0))
@@ -48,10 +34,10 @@ def test_an_answer_while_its_request_is_taken_in_leaves_with_the_others() -> Non
 
 def test_answers_to_many_requests_of_one_client_leave_at_once() -> None:
     """And what is ready for others leaves before them: many take long."""
-    listener = FakeListener(handler := Answering(), together=True)
+    listener = FakeListener(handler := AnsweringHandler("parked"), together=True)
     parked, single, many = (listener.connect() for _ in range(3))
-    parked.send(heartbeat(1))
-    handler.answer([0])
+    parked.send(heartbeat(1, member_id="parked"))
+    handler.parked[0].reply(ok(1))
     single.send(heartbeat(2))
     many.send(heartbeat(4) + heartbeat(6))
     assert [each.answered() for each in (parked, single, many)] == [[1], [2], [4, 6]]
