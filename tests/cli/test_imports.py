@@ -14,10 +14,13 @@ import pytest
 
 from coterie_testing.kit import LoopbackCoordinator
 
+#: From Python 3.14 on, the debugger imports asyncio, and construct imports the debugger.
+IS_ASYNCIO_THERE: Final = sys.version_info >= (3, 14)
+
 #: Packages that take long to import, or are not there in every installation.
 HEAVY: Final = {
     "aiohttp",
-    "asyncio",
+    *(() if IS_ASYNCIO_THERE else ("asyncio",)),
     "prometheus_client",
     "pydantic",
     "pyspark",
@@ -28,8 +31,8 @@ HEAVY: Final = {
 }
 
 #: Prints at its end what was imported beyond what Python itself imports at its start.
-LISTING: Final = """
-import atexit, sys
+LISTING: Final = f"""
+import atexit, sys{", pdb" if IS_ASYNCIO_THERE else ""}
 
 at_start = set(sys.modules)
 atexit.register(lambda: print("imported", *(set(sys.modules) - at_start)))
@@ -64,7 +67,7 @@ def imported_by(program: str, *arguments: str) -> set[str]:
 )
 def test_library_imports_little(program: str, limit: int, expected: set[str]) -> None:
     modules = imported_by(program)
-    assert modules & HEAVY == expected
+    assert modules & HEAVY == expected & HEAVY
     assert len(modules) <= limit
 
 
@@ -107,5 +110,5 @@ def test_help_imports_no_command(words: list[str]) -> None:
 def test_listing_groups_imports_the_client_and_typer_alone(tmp_path: Path) -> None:
     with LoopbackCoordinator(folder=tmp_path) as coordinator:
         modules = imported_by(COMMAND, "groups", "list", "--bootstrap", coordinator.bootstrap)
-    assert modules & HEAVY == {"asyncio", "typer"}
+    assert modules & HEAVY == {"asyncio", "typer"} & HEAVY
     assert len(modules) <= 350

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -372,11 +373,14 @@ def test_question_that_is_dropped_stops_no_other(tmp_path: Path) -> None:
 
 def test_answer_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, round_of(1_000, 1, "Empty"))
+    is_to_read = threading.Event()
     monkeypatch.setattr("coterie_server.backfill._PATIENCE_S", 0)
+    monkeypatch.setattr("coterie_server.backfill._replay", lambda *_: is_to_read.wait())
 
     async def ask() -> Beginning:
         backfill = Backfill(History(20), list_segments(tmp_path), STARTED_MS)
         found = await backfill.look_up("g", 1)
+        is_to_read.set()
         await backfill.close()
         return found
 

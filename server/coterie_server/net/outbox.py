@@ -30,15 +30,21 @@ class Outbox:
     def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
         self._call_soon = call_soon
         self._waiting: list[Sender] = []
+        self._is_due = False  # The loop posts in its next turn what has not left before.
 
     def add(self, sender: Sender) -> None:
         """Have a connection send what it has."""
         waiting = self._waiting
         waiting.append(sender)
-        if len(waiting) == 1:
-            self._call_soon(self.post)
+        if not self._is_due:
+            self._is_due = True
+            self._call_soon(self._post_due)
         elif len(waiting) >= _CLIENTS_TOGETHER_MAX:
             self.post()
+
+    def _post_due(self) -> None:
+        self._is_due = False
+        self.post()
 
     def post(self) -> None:
         """Have all send what they have."""

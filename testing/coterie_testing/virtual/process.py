@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
+import sys
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextvars import Context
@@ -35,6 +36,16 @@ MakeProtocol: TypeAlias = Callable[[], asyncio.Protocol]
 Dial: TypeAlias = Callable[
     [MakeProtocol, NodeAddress, ssl.SSLContext | None], Awaitable[asyncio.Transport]
 ]
+
+
+def _set_task(loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any] | None) -> Any:  # noqa: ANN401
+    """Have a loop that is running be within a task, or none; the task that it was within.
+
+    Since Python 3.14 no task can run while another one does, of whatever loop.
+    """
+    if sys.version_info >= (3, 14):
+        return asyncio.tasks._swap_current_task(loop, task)  # noqa: SLF001
+    return None
 
 
 class Process(_Loop):
@@ -87,11 +98,14 @@ class Process(_Loop):
             return False
         # The scheduler may itself be run by a loop.
         outer = asyncio._get_running_loop()  # noqa: SLF001  # what a loop does
+        task = None if outer is None else _set_task(outer, None)
         asyncio._set_running_loop(self)  # noqa: SLF001
         try:
             handle._run()  # noqa: SLF001
         finally:
             asyncio._set_running_loop(outer)  # noqa: SLF001
+            if outer is not None:
+                _set_task(outer, task)
         return True
 
     def run_until_done(self, work: Coroutine[Any, Any, T], within_s: float = 600.0) -> T:
