@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from coterie_protocol.consumer import flatten
@@ -17,7 +18,7 @@ from coterie_server.group.warmth import Allowance, orders_of
 from coterie_server.turns import Piece
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from coterie_server.group.group import Group
     from coterie_server.group.ledger import Partition
@@ -58,9 +59,9 @@ class Ownerships:
 
     generation: int
     state: str
-    #: How many partitions each topic has.
+    #: How many partitions each topic has, as far as the node or the group's leader knows.
     topics: Mapping[str, int]
-    #: By topic and number, in that order.
+    #: By topic and number, in that order: those that the node knows, and those with an owner.
     partitions: Mapping[Partition, Ownership]
 
 
@@ -76,18 +77,32 @@ def ownerships_of(group: Group, sizes: Mapping[str, int]) -> Making[Ownerships |
     if not _is_readable(group):
         return None
     row, piece = group.row, Piece()
-    topics = {name: sizes.get(name, 0) for name in group.topics() or ()}
     moment = _Moment(group)
     yield from moment.read_targets(row.protocol_name, piece)
-    for topic, number in moment.holdings:
-        topics[topic] = max(topics.get(topic, 0), number + 1)
+    topics = {name: sizes.get(name, 0) for name in group.topics() or ()}
+    beyond = _beyond(moment.holdings, sizes)
     found: dict[Partition, Ownership] = {}
-    for topic, size in sorted(topics.items()):
-        for number in range(size):
+    for topic in sorted(topics.keys() | beyond.keys()):
+        numbers = beyond.get(topic, ())
+        for number in chain(range(sizes.get(topic, 0)), numbers):
             found[topic, number] = moment.ownership_of((topic, number))
             if piece.is_whole():
                 yield
+        topics[topic] = numbers[-1] + 1 if numbers else sizes.get(topic, 0)
     return Ownerships(row.generation, row.state, topics, found)
+
+
+def _beyond(holdings: Iterable[Partition], sizes: Mapping[str, int]) -> Mapping[str, Sequence[int]]:
+    """The partitions that a leader has given out and that the node does not know, by topic.
+
+    It may know a topic as larger.  Or it made a mistake: the highest number says nothing of how
+    many there are.
+    """
+    beyond: dict[str, list[int]] = {}
+    unknown = [each for each in holdings if each[1] >= sizes.get(each[0], 0)]
+    for topic, number in sorted(unknown):
+        beyond.setdefault(topic, []).append(number)
+    return beyond
 
 
 def _is_readable(group: Group) -> bool:

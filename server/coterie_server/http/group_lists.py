@@ -87,9 +87,10 @@ class GroupLists:
     async def _own_page(self, query: PageQuery) -> tuple[bytes, frozenset[int]]:
         """A page of this node's groups, and the shards that it has all of them of."""
         async with self._one_at_a_time:
-            names, shards = self._node.group_names(), self._node.own_shards()
+            names, lives = self._node.group_names(), self._node.own_lives()
             page = await page_of_groups(names, self._groups, query)
-        return page, shards & self._node.own_shards()
+        await self._node.confirm_all()
+        return page, frozenset(shard for shard, _ in lives & self._node.own_lives())
 
     def _require_all(self, request: web.Request, shards: frozenset[int]) -> None:
         """Raise `Refusal` if there are shards that no node has listed."""
@@ -157,6 +158,7 @@ class GroupLists:
                 piece = await anext(pieces, None)
             if piece is None:
                 break
+            await self._node.confirm_all()
             await response.write(piece)
 
     # -- watching ------------------------------------------------------------------------------

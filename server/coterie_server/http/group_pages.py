@@ -71,7 +71,9 @@ class GroupPages:
         else:  # what this node knows from before that has gaps
             beginning = Beginning(taken_over_ms, HistoryLimit.TAKEN_OVER)
         async with self._one_at_a_time:
-            return await self._show(group_id, beginning)
+            shown = await self._show(group_id, beginning)
+        await self._node.confirm(group_id)
+        return shown
 
     async def _show(self, group_id: str, beginning: Beginning) -> bytes | None:
         group = await self._node.group(group_id)
@@ -108,7 +110,9 @@ class GroupPages:
             if group is None:
                 raise no_group(group_id)
             rows = list(group.offsets.values())
-            return json_body(await offsets_in_full(group_id, rows, self._node.date_ms()))
+            body = await offsets_in_full(group_id, rows, self._node.date_ms())
+        await self._node.confirm(group_id)
+        return json_body(body)
 
     async def watch(self, request: web.Request) -> web.StreamResponse:
         """Show a group, and show it again whenever something of it changes."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, NamedTuple, final
 
+from coterie_server.group import Refusal
 from coterie_server.http.following import FAILED
 from coterie_server.http.streams import Broadcast, event, event_of
 from coterie_server.log.logger import get_logger
@@ -107,6 +108,8 @@ class ListWatch:
                     continue  # or groups that are another node's now would be told as gone
                 await self._tell()
                 await asyncio.sleep(_PAUSE_S - _GATHER_S)
+        except Refusal as refusal:
+            why = str(refusal)
         except Exception:  # noqa: BLE001  # a bug, whatever it is: watchers come anew
             _log.exception("a watch of the groups failed")
             why = FAILED
@@ -126,6 +129,7 @@ class ListWatch:
         for begin in range(0, len(touched), _LINES_AT_ONCE):
             lines = [self._line(name) for name in touched[begin : begin + _LINES_AT_ONCE]]
             news = [line for line in lines if line is not None]
+            await self._view.confirm_all()
             if news:
                 self.changes.add(news, sum(len(each.line) for each in news))
                 await self.changes.wake()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Final
 
 from coterie_server.group import Refusal
@@ -150,18 +151,38 @@ class NodeView:
             return None
         return await finish(GroupView.of(group, node.phase_deadline(group), node.date_of))
 
-    async def ownerships(self, group_id: str) -> Ownerships | None:
-        """Who owns what in a group, durably.
+    async def confirm(self, group_id: str) -> None:
+        """See to it that what was found of a group may be told; raises `Refusal` if it may not.
 
-        None if there is no such group; raises `Refusal` if that can't be told.
+        It is to be durable, and no other node may have had the group by then.
+        """
+        node = self._node
+        if node is None:
+            return
+        is_durable = await node.group_shard(group_id).until_durable()
+        if not (is_durable and await node.trust.until_known()):
+            raise not_ready(f"The group {group_id!r} can't be told of just now; ask again.")
+
+    async def confirm_all(self) -> None:
+        """The same, of all groups of this node; those whose shards have ended are not told of."""
+        node = self._node
+        if node is None:
+            return
+        open_shards = [each for each in node.shards if not each.is_durable]
+        await asyncio.gather(*(each.until_durable() for each in open_shards))
+        if not await node.trust.until_known():
+            raise not_ready("The groups can't be told of just now; ask again.")
+
+    async def ownerships(self, group_id: str) -> Ownerships | None:
+        """Who owns what in a group; None if there is no such group.
+
+        Raises `Refusal` if that is not known.  `confirm` what was found before it is told.
         """
         node = self._node
         group = node.group(group_id) if node else None
         if node is None or group is None:
             return None
         found = await finish(ownerships_of(group, node.topics))
-        if not await node.group_shard(group_id).until_durable():
-            raise Refusal("not_available", "The group can't be told of just now; ask again.")
         if found is None:
             why = "the node can't read what its members tell each other"
             raise Refusal("unreadable", f"Who owns what in {group_id!r} is not known: {why}.")

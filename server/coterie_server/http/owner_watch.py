@@ -82,6 +82,7 @@ class GroupWatch(Following):
         found = await self._view.ownerships(self._group_id)
         if found is None:
             raise no_group(self._group_id)
+        await self._view.confirm(self._group_id)
         return found
 
     async def _go_on(self) -> str:

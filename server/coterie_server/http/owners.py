@@ -115,7 +115,9 @@ class OwnerPages:
                 raise no_group(group_id)
             chosen = self._chosen(query, found)
             head = head_of(group_id, found)
-            return json_body(b"".join([each async for each in pieces_of(head, chosen.items())]))
+            body = b"".join([each async for each in pieces_of(head, chosen.items())])
+        await self._node.confirm(group_id)
+        return json_body(body)
 
     def _chosen(self, query: _Query, found: Ownerships) -> Mapping[Partition, Ownership]:
         # A topic may be none of those that members work on now, as in a group without members.
@@ -131,8 +133,9 @@ class OwnerPages:
             return found.partitions
         if named not in sizes:
             raise Refusal("topic_not_found", f"There is no topic {named!r}.")
-        asked = ((named, number) for number in range(sizes[named]))
-        return {each: found.partitions.get(each, _UNOWNED) for each in asked}
+        if named not in found.topics:
+            return {(named, number): _UNOWNED for number in range(sizes[named])}
+        return {each: owner for each, owner in found.partitions.items() if each[0] == named}
 
     # -- watching ------------------------------------------------------------------------------
 

@@ -54,6 +54,8 @@ class DurableQueue:
         self._handed_in = 0
         self._durable = 0
         self._waiting: deque[tuple[int, Callable[..., None], tuple[object, ...]]] = deque()
+        #: Who waits until something is durable, or never will be.
+        self._hopes: set[asyncio.Future[None]] = set()
         self._writer: asyncio.Task[None] | None = None
         self._has_ended = False
 
@@ -82,8 +84,26 @@ class DurableQueue:
         else:
             self._waiting.append((self._handed_in, action, arguments))
 
+    async def until_durable(self) -> None:
+        """Wait until all that was handed in before is durable, or nothing will be any more.
+
+        It does not wait for what comes later, which may never end.
+        """
+        if self._has_ended:
+            return
+        hope: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._hopes.add(hope)
+        self.when_durable(_fulfil, hope)
+        try:
+            await hope
+        finally:
+            self._hopes.discard(hope)
+
     async def settle(self) -> None:
-        """Wait until no append is under way: all that was handed in is durable, or has failed."""
+        """Wait until no append is under way: all that was handed in is durable, or has failed.
+
+        That may never be while more is handed in.
+        """
         while self._writer is not None:
             await asyncio.shield(self._writer)
 
@@ -95,6 +115,8 @@ class DurableQueue:
         self._has_ended = True
         self._batch.clear()
         self._waiting.clear()
+        for hope in self._hopes:
+            _fulfil(hope)
 
     async def _write(self) -> None:
         try:
@@ -138,3 +160,8 @@ class DurableQueue:
             return  # the shard may have begun a new life, which this must not reach
         self.end()
         self._on_failure(error)
+
+
+def _fulfil(hope: asyncio.Future[None]) -> None:
+    if not hope.done():  # who waited may have been cancelled
+        hope.set_result(None)

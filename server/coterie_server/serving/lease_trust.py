@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
 from typing import TYPE_CHECKING, Final
@@ -18,18 +19,36 @@ _MARGIN: Final = 10
 class LeaseTrust:
     """Until when the node may act as the owner of its shards."""
 
-    __slots__ = ("_elapsed_s", "doubt", "until_s")
+    __slots__ = ("_asked", "_elapsed_s", "doubt", "until_s")
 
     def __init__(self, elapsed_s: Callable[[], float] = time.monotonic) -> None:
         self._elapsed_s = elapsed_s
-        #: Has the leases confirmed.
-        self.doubt: Callable[[], None] = lambda: None
+        #: Who waits to know whether the leases hold.
+        self._asked: set[asyncio.Future[None]] = set()
+        #: Has the leases confirmed, or says at once that they can't be.
+        self.doubt: Callable[[], None] = self.decide
         self.until_s = math.inf
 
     @property
     def holds(self) -> bool:
         """Whether no other node can have the shards yet."""
         return self._elapsed_s() < self.until_s
+
+    async def until_known(self) -> bool:
+        """Have the leases confirmed if need be; whether they hold."""
+        if not self.holds:
+            asked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._asked.add(asked)
+            asked.add_done_callback(self._asked.discard)
+            self.doubt()
+            await asked
+        return self.holds
+
+    def decide(self) -> None:
+        """Tell those who wait how it stands: the leases are confirmed, or can't be."""
+        for asked in list(self._asked):
+            if not asked.done():
+                asked.set_result(None)
 
     def extend(self, asked_s: float, ttl_ms: int) -> None:
         """All leases were asked for at a moment, or later, and last for so long."""

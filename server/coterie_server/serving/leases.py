@@ -176,6 +176,8 @@ class LeaseKeeper:
     async def stop(self) -> None:
         """Renew nothing more and give everything up."""
         self.claim_no_more()
+        self._trust.doubt = self._trust.decide
+        self._trust.decide()
         self._hint.cancel()
         if self._keeping is not None:
             self._keeping.cancel()
@@ -267,6 +269,7 @@ class LeaseKeeper:
         if self.trouble:
             _log.warning("leases are renewed again")
             self.trouble = ""
+        self._trust.decide()
         self._holder.confirmed()
 
     def _settled(self) -> dict[int, Lease]:
@@ -308,6 +311,7 @@ class LeaseKeeper:
         if why != self.trouble:
             _log.warning("leases can't be renewed", error=why)
         self.trouble = why
+        self._trust.decide()
         self._holder.doubted()
 
     # -- sharing -------------------------------------------------------------------------------

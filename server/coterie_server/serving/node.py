@@ -95,18 +95,18 @@ class Node:
         self.cluster = Cluster(options.owner, options.lease_ms / 1000, clock.elapsed_s)
         self._addresses = dict(options.addresses) or {"": options.address}
         self._directory = Directory(self.cluster, options.node_id, self._addresses)
-        self._trust = LeaseTrust(clock.elapsed_s)
+        self.trust = LeaseTrust(clock.elapsed_s)
         terms = LeaseTerms(
             options.owner,
             options.lease_ms,
             options.look_every_ms,
             frozenset(map(owner_name, options.companions)),
         )
-        self._keeper = LeaseKeeper(store, terms, self._trust, self.cluster, self)
+        self._keeper = LeaseKeeper(store, terms, self.trust, self.cluster, self)
         self._context = NodeContext(
             store,
             clock,
-            self._trust,
+            self.trust,
             self._keeper.lost,
             self._keeper.claim_again,
             meter,
@@ -289,7 +289,7 @@ class Node:
             return f"{len(unserved)} of {len(shards)} shards can't be served{why}."
         if self._keeper.trouble:
             return f"The node's leases on its shards can't be renewed: {self._keeper.trouble}."
-        return "" if self._trust.holds else "The node's leases on its shards have run out."
+        return "" if self.trust.holds else "The node's leases on its shards have run out."
 
     # -- time ----------------------------------------------------------------------------------
 
@@ -297,7 +297,7 @@ class Node:
         self._alarm.cancel()
         fire_due(self.shards, self._clock.now_ms())
         due = [at_ms for shard in self.shards if (at_ms := shard.next_deadline()) is not None]
-        if due and self._trust.holds:  # or `confirmed` comes back to it
+        if due and self.trust.holds:  # or `confirmed` comes back to it
             self._alarm.arm(min(due))
 
     # -- requests ------------------------------------------------------------------------------

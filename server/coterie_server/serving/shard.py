@@ -230,11 +230,16 @@ class ServedShard(ABC, Generic[C, R, Q]):
         for event in events:
             self._observe(date_ms, event)
 
+    @property
+    def is_durable(self) -> bool:
+        """Whether all that has happened so far is durable."""
+        return self._queue is None or self._queue.is_settled
+
     async def until_durable(self) -> bool:
         """Wait for the store; whether all that has happened so far is durable."""
         core, queue = self.core, self._queue
         if queue is not None:
-            await queue.settle()
+            await queue.until_durable()
         return core is not None and self.core is core
 
     # -- life ----------------------------------------------------------------------------------

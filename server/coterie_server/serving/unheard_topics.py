@@ -57,15 +57,19 @@ class UnheardTopics:
     def take(self, exchange: Exchange) -> None:
         """Take a commit."""
         message: m.OffsetCommitRequest = exchange.message
-        if not self._topics.may_be_behind:
+        if not self._has_to_wait(message):
             self._hand_on(exchange)
-        elif message.group_id in self._held or _names_unknown(message, self._topics.counts):
-            self._held[message.group_id] += 1
-            task = asyncio.get_running_loop().create_task(self._look_first(exchange))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-        else:
-            self._hand_on(exchange)
+            return
+        self._held[message.group_id] += 1
+        task = asyncio.get_running_loop().create_task(self._look_first(exchange))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _has_to_wait(self, message: m.OffsetCommitRequest) -> bool:
+        if self._held and message.group_id in self._held:
+            return True  # also if this node knows all topics by now
+        topics = self._topics
+        return topics.may_be_behind and _names_unknown(message, topics.counts)
 
     def close(self) -> None:
         """Look for nothing more."""

@@ -216,3 +216,18 @@ def test_partitions_of_a_static_member_that_is_away_wait_for_it() -> None:
     assert found["t", 1] == Ownership(OwnerState.AWAY, instance="one")
     second.heartbeat()
     assert look(world).partitions["t", 1].member == second.id
+
+
+@pytest.mark.parametrize("topic", ["t", "unknown"])
+def test_number_that_a_leader_gives_out_by_mistake_is_one_row(
+    world: WatchedWorld, topic: str
+) -> None:
+    """It says nothing of how many partitions there are, and there is no limit to it."""
+    client = world.member("a")
+    world.form(client)
+    client.join()
+    client.sync({client: assigned(topic, 0, 2**31 - 1)})
+    found = look(world)
+    numbers = [number for name, number in found.partitions if name == topic]
+    assert numbers == ([0, 1, 2, 3, 2**31 - 1] if topic == "t" else [0, 2**31 - 1])
+    assert found.partitions[topic, 2**31 - 1].state is OwnerState.OWNED

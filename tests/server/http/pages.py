@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
@@ -20,6 +21,7 @@ from coterie_server.net import Listener
 from coterie_server.net.stats import NetStats
 from coterie_server.serving import Cluster, GroupShard, NodeNote
 from coterie_server.serving.group_listeners import GroupListeners
+from coterie_server.serving.lease_trust import LeaseTrust
 from coterie_server.serving.node import Node as ServingNode
 from tests.support.watched_world import WatchedWorld
 
@@ -46,6 +48,11 @@ class Node:
         self.trouble = ""
         self.listeners = GroupListeners()
         self.cluster = Cluster("node-1")
+        #: Until when no other node can have its groups.
+        self.trust = LeaseTrust()
+        #: Lets those go on who wait until what was done is durable, and whether it is then.
+        self.store_works, self.is_durable = asyncio.Event(), True
+        self.store_works.set()
         #: What fails when the node is asked for a group or a rebalance.
         self.fault: Exception | None = None
 
@@ -61,8 +68,9 @@ class Node:
         )
 
     async def until_durable(self) -> bool:
-        """All is durable at once."""
-        return True
+        """All is durable when the store says so."""
+        await self.store_works.wait()
+        return self.is_durable
 
     def note(self, *, is_settled: bool) -> bytes:
         """Say where it is."""

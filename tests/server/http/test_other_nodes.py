@@ -80,6 +80,7 @@ def node(world: WatchedWorld, other: Other) -> Node:
             is_served=mine,
             taken_over_ms=node.taken_over_ms,
             fence_number=node.fence_number,
+            until_durable=node.until_durable,
         )
 
     node.group_shard = group_shard  # type: ignore[method-assign, assignment]
@@ -212,6 +213,7 @@ class Shard:
     """A shard of the node, or of another one."""
 
     fence_number = 1
+    is_durable = True
 
     def __init__(self, number: int, *, is_mine: bool) -> None:
         self.shard = number

@@ -184,3 +184,39 @@ async def test_what_is_durable_is_told_though_the_next_append_fails_at_once() ->
 
 async def test_settling_without_work_returns_at_once() -> None:
     await Harness().queue.settle()
+
+
+async def test_question_waits_for_what_was_handed_in_before_and_no_longer() -> None:
+    """The writer of a queue that is busy may never come to an end."""
+    harness = Harness()
+    harness.put("a")
+    await settle()
+    waiting = asyncio.create_task(harness.queue.until_durable())
+    await settle()
+    harness.put("b")
+    assert not waiting.done()
+    gate, harness.store.gate = harness.store.gate, asyncio.Event()
+    gate.set()
+    await settle()
+    assert waiting.done()
+    assert len(harness.store.appends) == 2
+    assert not harness.queue.is_settled
+    harness.store.gate.set()
+    await harness.queue.settle()
+
+
+@pytest.mark.parametrize("how", ["fails", "ends"])
+async def test_question_ends_when_nothing_will_be_durable_any_more(how: str) -> None:
+    harness = Harness()
+    harness.put("a")
+    waiting = asyncio.create_task(harness.queue.until_durable())
+    await settle()
+    if how == "fails":
+        harness.store.error = StoreError("the disk is full")
+    else:
+        harness.queue.end()
+    harness.store.gate.set()
+    await settle()
+    assert waiting.done()
+    await asyncio.wait_for(harness.queue.until_durable(), 1)
+    await harness.queue.settle()

@@ -125,3 +125,16 @@ async def test_node_that_stops_hangs_up() -> None:
     held.unheard.close()
     await turns()
     assert commit.closed == ["the node is stopping"]
+
+
+async def test_commits_that_are_held_are_not_overtaken_once_all_topics_are_known() -> None:
+    """As when the node is given the catalogue while it still looks."""
+    held = Held()
+    first, second = held.commit("new"), held.commit("old")
+    held.topics.may_be_behind = False
+    third, other = held.commit("old"), held.commit("old", group="other")
+    await turns()
+    assert held.passed == [other]
+    held.topics.let_read()
+    await turns()
+    assert held.passed == [other, first, second, third]
