@@ -64,9 +64,9 @@ class LeaseKeeper:
         self._trust = trust
         self._owner = terms.owner
         self._ttl_ms = terms.ttl_ms
-        self._renew_every_s = terms.ttl_ms / 1000 / _RENEWALS_PER_LEASE
+        lease_s, look_ms = terms.ttl_ms / 1000, terms.look_every_ms
+        self._renew_every_s = lease_s / _RENEWALS_PER_LEASE
         self._companions = terms.companions
-        look_ms = terms.look_every_ms
         look_s = math.inf if look_ms is None else look_ms / 1000
         self._look_every_s = min(look_s, self._renew_every_s)
         self._cluster = cluster
@@ -78,8 +78,6 @@ class LeaseKeeper:
         self._claimed_s: dict[int, float] = {}
         #: Who had each shard last, as far as it was seen.
         self._owners: dict[int, str] = {}
-        #: The shards whose leases had expired when the store was looked at.
-        self._expired: set[int] = set()
         self._wake = asyncio.Event()
         self._hint = Soon(_HINT_S, self._wake.set)
         self._keeping: asyncio.Task[None] | None = None
@@ -90,8 +88,10 @@ class LeaseKeeper:
         self._has_news = False
         #: Whether the store was looked at while shards were being claimed and given.
         self._is_to_move_again = False
-        self._joined_s = -math.inf
-        self._patience = Patience(self._renew_every_s)
+        #: When the node came, and when it last asked to have its leases renewed.
+        self._joined_s = self._renewed_s = -math.inf
+        # Who is alone with a store has nobody to respect.
+        self._patience = Patience(self._owner, 0.0 if look_ms is None else lease_s)
         #: Why the leases can't be renewed; empty if they can.
         self.trouble = ""
 
@@ -239,7 +239,7 @@ class LeaseKeeper:
         while True:
             await self._woken_within(wait_s)
             try:
-                since_s = self._trust.now_s() - self._patience.renewed_s
+                since_s = self._trust.now_s() - self._renewed_s
                 if self._has_news or since_s + wait_s > self._renew_every_s:
                     await self._renew()
                 await self._look()
@@ -263,7 +263,7 @@ class LeaseKeeper:
         note = self._holder.note(is_settled=not self._is_new(asked_s), is_leaving=self._is_leaving)
         asking = self._store.renew(self._owner, note, list(before.values()), self._ttl_ms)
         self._take_in(before, {lease.shard: lease for lease in await self._answer_to(asking)})
-        self._patience.renewed(asked_s, self._trust.now_s())
+        self._renewed_s = asked_s
         # A claim whose answer came meanwhile may have been asked for long before.
         self._trust.extend(min((asked_s, *self._claimed_s.values())), self._ttl_ms)
         if self.trouble:
@@ -317,7 +317,9 @@ class LeaseKeeper:
     # -- sharing -------------------------------------------------------------------------------
 
     async def _look(self) -> None:
+        asked_s = self._trust.now_s()
         survey = await self._answer_to(self._store.survey())
+        self._patience.look(survey.leases, asked_s, self._trust.now_s())
         if self._claims.in_doubt:
             await self._answer_to(self._claims.give_back(survey, self._leases))
         self._cluster.look(survey, self._leases)
@@ -325,7 +327,6 @@ class LeaseKeeper:
         self._owners |= {
             each.shard: each.owner for each in survey.leases if each.shard not in unsure
         }
-        self._expired = {lease.shard for lease in survey.leases if not lease.is_valid}
         self._holder.looked()
 
     def _move_on(self) -> None:
@@ -342,7 +343,7 @@ class LeaseKeeper:
     def _next_move(self, apart_from: set[int] | None = None) -> Move:
         """What to do next; leases on these shards don't count."""
         notes, now_s = self._cluster.notes, self._trust.now_s()
-        alone = self._patience.left_alone(self._expired, self._owners, now_s)
+        alone = self._patience.left_alone(now_s)
         expected = self._companions if self._is_new(now_s) else ()
         scene = Scene(
             shards=self._shards,
@@ -385,7 +386,7 @@ class LeaseKeeper:
     async def _claim(self, shards: Sequence[int]) -> None:
         if not shards:
             return
-        asked_s, expired = self._trust.now_s(), self._expired
+        asked_s, expired = self._trust.now_s(), self._patience.expired
         taken = await self._claims.claim(shards)
         if self._trust.now_s() >= self._trust.end_of(asked_s, self._ttl_ms):
             await self._claims.release(taken)  # too late: they may be another node's by now

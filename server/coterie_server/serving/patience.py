@@ -1,48 +1,78 @@
-"""Leaving shards to the nodes that had them, when the store was away from all nodes."""
+"""Leaving shards to those who had them until their leases are over by this node's clock, too."""
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Final, NamedTuple, final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection
+
+    from coterie_server.storage import Fence, Lease
 
 __all__ = ["Patience"]
 
-#: After more of the time between two renewals than this, some may have been missed.
-_MISSED_RENEWALS: Final = 1.5
+#: After looks that are further apart than this part of a lease, its whole length begins anew.
+_LOOKS_APART: Final = 2
+#: This part of a lease need not have passed: its owner trusts it for less, and it was renewed a
+#: moment before that was seen.
+_SEEN_LATE: Final = 20
+
+
+class _Renewal(NamedTuple):
+    """What was seen last of a lease that another node has."""
+
+    fence: Fence
+    until: str
+    #: When it was seen first.
+    since_s: float
+    owner: str
+    is_valid: bool
 
 
 @final
 class Patience:
-    """Whether a node leaves shards alone whose leases have expired.
+    """Which shards a node leaves alone though the store says that their leases have expired.
 
-    When the store was away from this node for a while, it may have been away from all, and all
-    leases have run out.  The first node to come back would take all shards, only to share them out
-    again a moment later, and every group would move twice.  So for the time between two renewals,
-    it takes none from the others: who is alive has come back by then.
+    Leases expire by the clock of the store, and nodes trust them for as long by their own.  If that
+    clock is set forward, or a database with another one takes over, all leases expire early, and
+    their owners go on.  So a node also waits until it has seen, for the length of a lease, that an
+    owner has not renewed its own.
+
+    It begins to wait anew if it has not looked for a while, as when the store was away from all
+    nodes, and all leases have run out.  The first node to come back would take all shards, only to
+    share them out again a moment later, and every group would move twice.
     """
 
-    __slots__ = ("_renew_every_s", "_until_s", "renewed_s")
+    __slots__ = ("_looked_s", "_me", "_seen", "_ttl_s", "expired")
 
-    def __init__(self, renew_every_s: float) -> None:
-        self._renew_every_s = renew_every_s
-        self._until_s = -math.inf
-        #: When the leases were renewed last, or rather asked for.
-        self.renewed_s = -math.inf
+    def __init__(self, me: str, ttl_s: float) -> None:
+        self._me = me
+        self._ttl_s = ttl_s
+        self._looked_s = 0.0
+        self._seen: dict[int, _Renewal] = {}
+        #: The shards whose leases had expired when the store was looked at.
+        self.expired: frozenset[int] = frozenset()
 
-    def renewed(self, asked_s: float, now_s: float) -> None:
-        """The node's leases were renewed, by a request of that moment."""
-        away_s = asked_s - self.renewed_s
-        if _MISSED_RENEWALS * self._renew_every_s < away_s < math.inf:
-            self._until_s = now_s + self._renew_every_s
-        self.renewed_s = asked_s
+    def look(self, leases: Collection[Lease], asked_s: float, answered_s: float) -> None:
+        """Take in what the store said between these moments."""
+        before = self._seen
+        if answered_s - self._looked_s > self._ttl_s / _LOOKS_APART:
+            before = {}
+        self._seen, self._looked_s = {}, asked_s
+        for lease in leases:
+            seen = before.get(lease.shard)
+            is_news = seen is None or (seen.fence, seen.until) != (lease.fence, lease.until)
+            since_s = answered_s if seen is None or is_news else seen.since_s
+            self._seen[lease.shard] = _Renewal(
+                lease.fence, lease.until, since_s, lease.owner, lease.is_valid
+            )
+        self.expired = frozenset(lease.shard for lease in leases if not lease.is_valid)
 
-    def left_alone(
-        self, expired: Iterable[int], owners: Mapping[int, str], now_s: float
-    ) -> dict[int, str]:
-        """Of the shards whose leases have expired, those that are still left to their owners."""
-        if now_s >= self._until_s:
-            return {}
-        return {shard: owners.get(shard, "") for shard in expired}
+    def left_alone(self, now_s: float) -> dict[int, str]:
+        """The shards whose leases have expired and are respected, with their owners."""
+        wait_s = self._ttl_s - self._ttl_s / _SEEN_LATE
+        return {
+            shard: seen.owner
+            for shard, seen in self._seen.items()
+            if not seen.is_valid and seen.owner != self._me and now_s - seen.since_s < wait_s
+        }

@@ -20,13 +20,14 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Self
 
 from coterie_protocol.exceptions import CoterieError
 
 __all__ = [
     "CHUNK_RECORDS",
+    "LEASE_MS_MAX",
     "Fence",
     "FencedError",
     "KeptRecord",
@@ -38,6 +39,7 @@ __all__ = [
     "StoreError",
     "Survey",
     "how_held",
+    "left_ms",
     "wall_ms",
 ]
 
@@ -65,6 +67,10 @@ class Fence(NamedTuple):
         return f"{self.timeline}.{self.epoch}" if self.timeline else str(self.epoch)
 
 
+#: The longest lease that there can be: as long as `shard.lease.ms` may be.
+LEASE_MS_MAX: Final = 3_600_000
+
+
 @dataclass(frozen=True, slots=True)
 class Lease:
     """A node's right to write to a shard, under this fence only.
@@ -77,6 +83,8 @@ class Lease:
     owner: str
     #: How long it was valid for when the store was asked; it has expired if nothing is left.
     left_ms: int
+    #: When it ends in the terms of the store, if that was surveyed: another with each renewal.
+    until: str = field(default="", compare=False)
 
     @property
     def is_valid(self) -> bool:
@@ -117,6 +125,15 @@ class Survey:
 def how_held(shard: int, lease: Lease | None) -> str:
     """How a shard is held now, for people."""
     return str(lease) if lease else f"no node holds shard {shard}"
+
+
+def left_ms(expires_ms: int, now_ms: int) -> int:
+    """How long something is valid for that a node keeps valid for the length of a lease.
+
+    Nothing is for longer than the longest lease: it was kept before the clock was set back.
+    """
+    left = expires_ms - now_ms
+    return left if left <= LEASE_MS_MAX else 0
 
 
 def wall_ms() -> int:

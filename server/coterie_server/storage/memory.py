@@ -18,6 +18,7 @@ from coterie_server.storage.abc import (
     StoreError,
     Survey,
     how_held,
+    left_ms,
     wall_ms,
 )
 
@@ -138,11 +139,15 @@ class MemoryStore(Store):
         now_ms = content.now_ms()
         return Survey(
             tuple(
-                NodeEntry(owner, note, expires_ms - now_ms)
+                NodeEntry(owner, note, left_ms(expires_ms, now_ms))
                 for owner, (note, expires_ms) in sorted(content.nodes.items())
             ),
             tuple(
-                replace(held.lease, left_ms=held.expires_ms - now_ms)
+                replace(
+                    held.lease,
+                    left_ms=left_ms(held.expires_ms, now_ms),
+                    until=str(held.expires_ms),
+                )
                 for _, held in sorted(content.leases.items())
             ),
         )
@@ -152,13 +157,13 @@ class MemoryStore(Store):
         content = self._opened()
         now_ms = content.now_ms()
         taken: list[Lease] = []
-        if now_ms < content.claims_from_ms:
+        if left_ms(content.claims_from_ms, now_ms) > 0:
             return taken
         for shard in shards:
             held = content.leases.get(shard)
             is_former = held is not None and held.lease.fence.timeline != content.timeline
-            is_free = held is None or held.lease.owner == owner or now_ms >= held.expires_ms
-            if is_free or is_former:
+            is_mine = held is not None and held.lease.owner == owner
+            if held is None or is_mine or is_former or left_ms(held.expires_ms, now_ms) <= 0:
                 content.epochs[shard] = content.epochs.get(shard, 0) + 1
                 fence = Fence(content.timeline, content.epochs[shard])
                 lease = Lease(shard, fence, owner, ttl_ms)

@@ -18,6 +18,7 @@ from coterie_server.storage.abc import (
     StoreError,
     Survey,
     how_held,
+    left_ms,
 )
 from coterie_server.storage.busy import begin
 from coterie_server.storage.damage import check_record, checksum
@@ -118,7 +119,8 @@ class Transaction:
         """The epoch under which an owner can claim a shard; None if it can't."""
         query = self._connection.execute(f"{_LEASE} WHERE shard = ?", (shard,))
         _, epoch, holder, expires_ms = query.fetchone() or (shard, 0, "", 0)
-        return None if holder not in ("", owner) and now_ms < expires_ms else epoch + 1
+        is_held = holder not in ("", owner) and left_ms(expires_ms, now_ms) > 0
+        return None if is_held else epoch + 1
 
     def list_node(self, owner: str, note: bytes, now_ms: int, ttl_ms: int) -> None:
         """List a node, with what it says of itself."""
@@ -205,7 +207,7 @@ def _drop(rows: int) -> str:
 
 def _lease(row: tuple[int, int, str, int], now_ms: int) -> Lease:
     shard, epoch, owner, expires_ms = row
-    return Lease(shard, Fence(0, epoch), owner, expires_ms - now_ms)
+    return Lease(shard, Fence(0, epoch), owner, left_ms(expires_ms, now_ms), str(expires_ms))
 
 
 def read_agreed(connection: sqlite3.Connection, name: str) -> str | None:
@@ -220,7 +222,9 @@ def read_survey(connection: sqlite3.Connection, now_ms: int) -> Survey:
     nodes = connection.execute("SELECT owner, note, expires_ms FROM nodes ORDER BY owner")
     leases = connection.execute(f"{_LEASE} WHERE owner <> '' ORDER BY shard")
     return Survey(
-        tuple(NodeEntry(owner, note, expires_ms - now_ms) for owner, note, expires_ms in nodes),
+        tuple(
+            NodeEntry(owner, note, left_ms(expires_ms, now_ms)) for owner, note, expires_ms in nodes
+        ),
         tuple(_lease(row, now_ms) for row in leases),
     )
 

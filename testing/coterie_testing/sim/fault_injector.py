@@ -13,7 +13,8 @@ from coterie_client.membership import Phase
 from coterie_protocol.errors import RequestTimedOutError
 from coterie_protocol.exceptions import CoterieError
 from coterie_testing.sim.coordinator import SimulatedCoordinator
-from coterie_testing.sim.faults import AT_A_GENERATION, OF_OPERATORS, Fault
+from coterie_testing.sim.database_faults import DatabaseFaults
+from coterie_testing.sim.faults import AT_A_GENERATION, OF_DATABASES, OF_OPERATORS, Fault
 from coterie_testing.sim.generation_faults import GenerationFaults
 from coterie_testing.sim.orders import Orders
 from coterie_testing.sim.system import GROUP, System
@@ -36,6 +37,7 @@ class FaultInjector:
         self._system = system
         self._at_a_generation = GenerationFaults(system)
         self._orders = Orders(system)
+        self._of_databases = DatabaseFaults(system)
         #: Workers that have a successor, so that they don't get another one.
         self._succeeded: set[Worker] = set()
 
@@ -43,6 +45,8 @@ class FaultInjector:
         """Inject a fault and say what was done; None if there is nothing to do it to."""
         if fault.kind in AT_A_GENERATION:
             return self._at_a_generation.schedule(fault)
+        if fault.kind in OF_DATABASES:
+            return self._of_databases.inject(fault)
         if fault.kind in OF_OPERATORS:
             return self._orders.inject(fault)
         done: str | None = getattr(self, f"_{fault.kind}")(fault)
@@ -275,24 +279,6 @@ class FaultInjector:
             heal = self._system.network.conditions.isolate(one.name, other.name)
             self._system.heal_after(fault.seconds, heal)
         return f"{one.name} from the others, for {fault.seconds:g} s" if others else None
-
-    def _stop_database(self, fault: Fault) -> str | None:
-        database = self._system.disk
-        if not isinstance(database, Database):
-            return None
-        database.stop()
-        self._system.heal_after(fault.seconds, database.start)
-        return f"for {fault.seconds:g} s"
-
-    def _promote_replica(self, fault: Fault) -> str | None:
-        """Have a replica take over that has all that was acknowledged."""
-        database = self._system.disk
-        if not isinstance(database, Database) or database.is_down:
-            return None
-        database.stop()
-        database.promote()
-        self._system.heal_after(fault.seconds, database.start)
-        return f"after {fault.seconds:g} s"
 
     # -- network and disk ----------------------------------------------------------------------
 

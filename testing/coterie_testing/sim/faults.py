@@ -14,6 +14,7 @@ __all__ = [
     "KINDS",
     "OF_ABSENCE",
     "OF_COORDINATORS",
+    "OF_DATABASES",
     "OF_OPERATORS",
     "OF_STATE",
     "PROFILES",
@@ -108,6 +109,8 @@ class FaultOptions:
     pin_partition: int = 0
     freeze_group: int = 0
     lift_operation: int = 0
+    # Last, as what a seed draws for those above depends on their order.
+    database_clock_jump: int = 0
     #: Whether faults may last longer than a session.
     long: bool = False
 
@@ -124,13 +127,15 @@ AT_A_GENERATION: Final = (
 
 _ALL: Final = tuple(each.name for each in fields(FaultOptions) if each.type == "int")
 
+#: What befalls the database that several coordinators share.
+OF_DATABASES: Final = ("stop_database", "promote_replica", "database_clock_jump")
+
 #: Those that only several coordinators can have.
 AMONG_SEVERAL: Final = (
     "stop_coordinator",
     "cut_off_coordinator",
     "part_coordinators",
-    "stop_database",
-    "promote_replica",
+    *OF_DATABASES,
 )
 
 #: Those that matter to workers with state.

@@ -56,8 +56,9 @@ class Disk:
     def __init__(self, scheduler: Scheduler, options: DiskOptions | None = None) -> None:
         self.scheduler = scheduler
         self.options = options or DiskOptions()
-        #: Its clock is the scheduler's, so that leases expire in virtual time.
-        self.content = MemoryStore(lambda: scheduler.now_ms)
+        #: By how much its clock was set forward, by which leases expire in virtual time.
+        self.ahead_ms = 0
+        self.content = MemoryStore(lambda: scheduler.now_ms + self.ahead_ms)
         self._writes: deque[_Write] = deque()
         self._is_busy = False
         #: How many writes became durable though their process died before it could hear so.

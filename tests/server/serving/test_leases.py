@@ -30,10 +30,12 @@ class Time:
 
     def __init__(self) -> None:
         self.s = 1_000.0
+        #: By how much the store's clock was set forward.
+        self.store_ahead_s = 0.0
 
     def ms(self) -> int:
         """The same for the store."""
-        return int(self.s * 1000)
+        return int((self.s + self.store_ahead_s) * 1000)
 
 
 class UnreliableStore(MemoryStore):
@@ -154,7 +156,7 @@ class Harness:
         self.trust = LeaseTrust(lambda: self.time.s)
         owner = f"node-{node_id}"
         self.cluster = Cluster(owner)
-        terms = LeaseTerms(owner, TTL_MS)
+        terms = LeaseTerms(owner, TTL_MS, look_every_ms=TTL_MS)
         self.keeper = LeaseKeeper(store, terms, self.trust, self.cluster, self.holder)
 
     async def begin(self) -> None:
@@ -189,6 +191,13 @@ async def harness(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Harness]:
         await harness.begin()
         yield harness
         await harness.keeper.stop()
+
+
+async def outlast(harness: Harness) -> None:
+    """Let pass for how long a lease of another node is respected that was just seen."""
+    for _ in range(2):
+        await harness.renewed()
+        harness.time.s += TTL_MS / 1000 * 0.49
 
 
 @pytest_asyncio.fixture
@@ -403,7 +412,7 @@ async def test_a_claim_that_is_under_way_as_the_node_stops_is_given_back(harness
     harness.time.s += 60.0
     await harness.steal(0, ttl_ms=1_000)
     await harness.renewed()
-    harness.time.s += 4.0
+    await outlast(harness)
     answer = store_of(harness).claims = asyncio.Event()
     await harness.renewed()
     assert await harness.held() == [0, 1, 2, 3]  # claimed, and not answered yet
@@ -422,7 +431,7 @@ async def test_a_claim_that_is_given_up_as_the_node_stops_leaves_no_lease(
     harness.time.s += 60.0
     await harness.steal(0, ttl_ms=1_000)
     await harness.renewed()
-    harness.time.s += 4.0
+    await outlast(harness)
     store_of(harness).claims = asyncio.Event()
     await harness.renewed()
     assert await harness.held() == [0, 1, 2, 3]
@@ -462,7 +471,7 @@ async def test_a_claim_whose_answer_is_lost_is_given_back_and_made_again(harness
     harness.time.s += 60.0
     await harness.steal(0, ttl_ms=1_000)
     await harness.renewed()
-    harness.time.s += 4.0
+    await outlast(harness)
     store_of(harness).lost_answer = StoreError("the connection is gone")
     await harness.renewed()
     assert await harness.held() == [0, 1, 2, 3]
@@ -480,7 +489,7 @@ async def test_a_claim_that_is_under_way_is_not_given_back_for_an_earlier_one(
     harness.time.s += 60.0
     await harness.steal(0, ttl_ms=1_000)
     await harness.renewed()
-    harness.time.s += 4.0
+    await outlast(harness)
     store_of(harness).lost_request = StoreError("the connection is gone")
     await harness.renewed()
     store_of(harness).lost_request = None
@@ -533,11 +542,61 @@ async def test_node_that_does_not_come_back_with_the_store_is_not_waited_for(
 ) -> None:
     await share(harness, other)
     harness.time.s += 2 * TTL_MS / 1000
-    await harness.renewed()
-    assert await harness.held() == [0, 1]
-    harness.time.s += TTL_MS / 1000 / 3
+    for _ in range(3):
+        await harness.renewed()
+        assert await harness.held() == [0, 1]
+        harness.time.s += TTL_MS / 1000 / 3
     await harness.renewed()
     assert await harness.held() == [0, 1, 2, 3]
+
+
+async def pass_renewals(count: int, *harnesses: Harness) -> None:
+    """Let time pass in which some nodes renew their leases."""
+    for _ in range(count):
+        harnesses[0].time.s += TTL_MS / 1000 / 3
+        for each in harnesses:
+            await each.renewed()
+
+
+async def test_clock_of_the_store_that_is_set_forward_takes_no_shards_from_the_living(
+    harness: Harness, other: Harness
+) -> None:
+    """They trust their leases by clocks of their own, and go on to answer."""
+    await share(harness, other)
+    await pass_renewals(1, harness, other)
+    harness.time.store_ahead_s = 60
+    assert await harness.renewed() == ["confirmed"]
+    assert other.trust.holds
+    assert await other.held() == [2, 3]
+    await pass_renewals(4, harness, other)
+    assert await other.held() == [2, 3]
+
+
+async def test_node_that_dies_as_the_clock_is_set_forward_is_followed_a_lease_later(
+    harness: Harness, other: Harness
+) -> None:
+    await share(harness, other)
+    await pass_renewals(1, harness, other)
+    harness.time.store_ahead_s = 60
+    await harness.renewed()
+    await pass_renewals(2, harness)
+    assert await harness.held() == [0, 1]
+    await pass_renewals(1, harness)
+    assert await harness.held() == [0, 1, 2, 3]
+
+
+async def test_newcomer_respects_leases_that_it_has_not_seen_run_down(harness: Harness) -> None:
+    """Their owner may be there, and the clock have been set forward just now."""
+    harness.time.store_ahead_s = 60
+    async with harness.store.twin() as store:
+        newcomer = Harness(harness.time, store, node_id=2)
+        await newcomer.begin()
+        assert await newcomer.held() == []
+        await pass_renewals(2, newcomer)
+        assert await newcomer.held() == []
+        await pass_renewals(1, newcomer)
+        assert await newcomer.held() == [0, 1, 2, 3]
+        await newcomer.keeper.stop()
 
 
 async def test_a_process_takes_what_its_former_life_had(harness: Harness) -> None:
@@ -562,7 +621,7 @@ async def test_shard_whose_claim_is_under_way_at_the_end_is_given_up(harness: Ha
     harness.time.s += 60.0
     await harness.steal(1, ttl_ms=1_000)
     assert await harness.renewed() == ["lost 1", "confirmed"]
-    harness.time.s += 4.0
+    await outlast(harness)
     store_of(harness).claims = gate = asyncio.Event()
     await harness.renewed()
     assert await harness.held() == [0, 1, 2, 3]
@@ -577,7 +636,7 @@ async def test_node_that_is_about_to_stop_claims_nothing(harness: Harness) -> No
     harness.time.s += 60.0
     await harness.steal(1, ttl_ms=1_000)
     await harness.renewed()
-    harness.time.s += 4.0
+    await outlast(harness)
     harness.keeper.claim_no_more()
     await harness.renewed()
     assert await harness.held() == [0, 2, 3]

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coterie_server.config.settings import SETTINGS
 from coterie_server.storage import (
     Fence,
     FencedError,
@@ -24,6 +25,7 @@ from coterie_server.storage import (
     Store,
     StoreError,
 )
+from coterie_server.storage.abc import LEASE_MS_MAX
 from coterie_server.storage.postgres import PostgresStore
 from tests.server.storage.doubles import Another, Failing, Passes
 from tests.support.postgres_server import PostgresServer
@@ -472,6 +474,41 @@ async def test_expired_lease_can_be_renewed(store: Store, passes: Passes) -> Non
     (after,) = (await store.survey()).leases
     assert renewed.fence == lease.fence
     assert (before.is_valid, after.is_valid) == (False, True)
+
+
+async def test_lease_shows_that_it_was_renewed(store: Store, passes: Passes) -> None:
+    """Whatever clocks say."""
+
+    async def until() -> str:
+        (lease,) = (await store.survey()).leases
+        return lease.until
+
+    lease = await claimed(store)
+    before = await until()
+    assert before
+    assert await until() == before
+    await passes(TTL_MS // 2)
+    await store.renew("ann", b"", [lease], TTL_MS)
+    assert await until() != before
+
+
+async def test_lease_and_node_from_before_the_clock_was_set_back_are_not_waited_for(
+    store: Store, passes: Passes
+) -> None:
+    """Or their shards had no node until the clock has caught up, a day later perhaps."""
+    lease = await claimed(store)
+    await store.reserve("ann", TTL_MS)
+    await store.renew("ann", b"", [lease], TTL_MS)
+    await passes(-2 * LEASE_MS_MAX)
+    survey = await store.survey()
+    assert [node.is_valid for node in survey.nodes] == [False]
+    assert [each.is_valid for each in survey.leases] == [False]
+    assert (await claimed(store, owner="bob")).fence > lease.fence
+
+
+async def test_no_lease_can_be_longer_than_the_store_believes() -> None:
+    (setting,) = (each for each in SETTINGS if each.key == "shard.lease.ms")
+    assert setting.at_most == LEASE_MS_MAX
 
 
 async def test_released_shard_can_be_claimed_at_once(store: Store) -> None:

@@ -94,6 +94,12 @@ def test_promote_replica() -> None:
     assert (run.during, run.after) == (2, 2)
 
 
+def test_database_clock_jump() -> None:
+    run = Injected("database_clock_jump", lambda system: database(system).ahead_ms)
+    assert run.done.endswith("by 2 s")
+    assert (run.during, run.after) == (2000, 2000)
+
+
 @pytest.mark.parametrize("kind", AMONG_SEVERAL)
 def test_a_single_coordinator_is_spared(kind: str) -> None:
     assert Injected(kind, up, nodes=1).done.endswith("no target")

@@ -184,7 +184,7 @@ class LeaseTable:
 
 def _lease(row: Any) -> Lease:  # noqa: ANN401  # asyncpg has no types
     fence = Fence(row["timeline"], row["epoch"])
-    return Lease(row["shard"], fence, row["owner"], _left_ms(row))
+    return Lease(row["shard"], fence, row["owner"], _left_ms(row), row["until"])
 
 
 def _left_ms(row: Any) -> int:  # noqa: ANN401  # asyncpg has no types

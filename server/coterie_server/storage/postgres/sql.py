@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Final
 
-from coterie_server.storage.abc import Fence, Lease
+from coterie_server.storage.abc import LEASE_MS_MAX, Fence, Lease
 from coterie_server.storage.damage import checksum
 from coterie_server.storage.postgres.address import quoted
 
@@ -119,8 +119,8 @@ class Statements:
             f"WITH free AS (SELECT shard FROM {self.leases}"
             f" WHERE shard = ANY ('{asked}'::int[])"
             f" AND (owner IS NULL OR owner = {name} OR timeline <> {self.timeline}"
-            "  OR expires_at <= clock_timestamp())"
-            f" AND (SELECT claims_from FROM {self.timelines}) <= clock_timestamp()"
+            f"  OR {_is_over('expires_at')})"
+            f" AND {_is_over(f'(SELECT claims_from FROM {self.timelines})')}"
             f" AND NOT EXISTS (SELECT 1 FROM {self.nodes}"
             f"  WHERE owner = {name} AND life <> {_bytes(life)})"
             " ORDER BY shard FOR UPDATE)"
@@ -206,7 +206,8 @@ class Statements:
     def _leases(self) -> str:
         return (
             "SELECT lease.shard, lease.timeline, lease.epoch, lease.owner,"
-            f" {self._left_of_lease()} AS left_ms FROM {self.leases} AS lease,"
+            f" {self._left_of_lease()} AS left_ms, lease.expires_at::text AS until"
+            f" FROM {self.leases} AS lease,"
             f" {self.timelines} AS line"
         )
 
@@ -230,8 +231,7 @@ class Statements:
             f" VALUES ({_text(owner)}, {_bytes(life)}, NULL, {self.timeline}, {until})"
             " ON CONFLICT (owner) DO UPDATE SET life = excluded.life, note = NULL,"
             " timeline = excluded.timeline, expires_at = excluded.expires_at"
-            f" WHERE node.life = excluded.life OR {self._end_of_entry('node')}"
-            " <= clock_timestamp()"
+            f" WHERE node.life = excluded.life OR {_is_over(self._end_of_entry('node'))}"
         )
 
     def _end_of_entry(self, node: str) -> str:
@@ -263,11 +263,12 @@ class Statements:
         """Read all entries and leases at one moment; entries have no shard."""
         return (
             "SELECT NULL::int AS shard, 0 AS timeline, 0::bigint AS epoch, node.owner, node.note,"
-            f" {_left(self._end_of_entry('node'))} AS left_ms FROM {self.nodes} AS node"
-            " WHERE node.note IS NOT NULL"
+            f" {_left(self._end_of_entry('node'))} AS left_ms, NULL::text AS until"
+            f" FROM {self.nodes} AS node WHERE node.note IS NOT NULL"
             " AND node.expires_at > clock_timestamp() - interval '1 hour'"
             " UNION ALL SELECT lease.shard, lease.timeline, lease.epoch, lease.owner, NULL,"
-            f" {self._left_of_lease()} FROM {self.leases} AS lease, {self.timelines} AS line"
+            f" {self._left_of_lease()}, lease.expires_at::text"
+            f" FROM {self.leases} AS lease, {self.timelines} AS line"
             " WHERE lease.owner IS NOT NULL ORDER BY shard, owner"
         )
 
@@ -368,5 +369,11 @@ def _ms(count: int | str) -> str:
     return f"{count} * interval '1 millisecond'"
 
 
+def _is_over(until: str) -> str:
+    # Nothing lasts for longer than the longest lease: it is from before the clock was set back.
+    return f"({until} NOT BETWEEN clock_timestamp() AND clock_timestamp() + {_ms(LEASE_MS_MAX)})"
+
+
 def _left(until: str) -> str:
-    return f"(extract(epoch FROM {until} - clock_timestamp()) * 1000)::float8"
+    left = f"extract(epoch FROM {until} - clock_timestamp()) * 1000"
+    return f"(CASE WHEN {_is_over(until)} THEN least({left}, 0) ELSE {left} END)::float8"
