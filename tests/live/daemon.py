@@ -140,7 +140,7 @@ class Daemon:
             "serve",
             *("--listen", self.address),
             *("--http", f"{HOST}:0"),
-            *("--data-dir", str(self.data_dir)),
+            *("--data-dir", self.data_dir.name),  # relative, as the default is
             *(f"--topic={name}:{partitions}" for name, partitions in self.topics.items()),
             *(f"--set={key}={_text(value)}" for key, value in self.settings.items()),
             *self._arguments,
@@ -153,6 +153,7 @@ class Daemon:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env=environment(**self._environ),
+                cwd=self.data_dir.parent,
             )
 
     def start(self) -> None:

@@ -119,7 +119,7 @@ def _inspect(path: Path, mark: Mark, connect: Connect, *, accept_loss: bool) -> 
                 f"transactions were acknowledged{_WAY_ON}"
             )
         return
-    reader = connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=BUSY_TIMEOUT_S)
+    reader = connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=BUSY_TIMEOUT_S)
     try:
         _refuse_strangers(path, reader)
         _refuse_damage(path, reader)

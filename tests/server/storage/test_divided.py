@@ -147,6 +147,19 @@ def test_divided_store_holds_the_same(tmp_path: Path, before: int, files: int) -
     assert len(list(tmp_path.glob("c-*.db"))) == files  # and none of those before
 
 
+def test_store_is_divided_by_a_relative_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `--data-dir` is, unless something else is said."""
+    monkeypatch.chdir(tmp_path)
+    path = Path("c.db")
+    asyncio.run(fill(DividedStore(path)))
+    held = asyncio.run(content(DividedStore(path)))
+    divide(path, 2)
+    assert asyncio.run(content(DividedStore(path))) == held
+    divide(path, 2)
+
+
 def test_fences_outlast_a_division(tmp_path: Path) -> None:
     leases = asyncio.run(fill(DividedStore(tmp_path / "c.db")))
     divide(tmp_path / "c.db", 2)
