@@ -350,7 +350,7 @@ class Server:
 
     def _make_node(self, store: Store, node_options: NodeOptions) -> Node:
         settings = self.options.settings
-        return Node(
+        node = Node(
             node_options,
             group_config(settings),
             store,
@@ -360,6 +360,8 @@ class Server:
             observe=self._observers.observe,
             meter=self.metrics,
         )
+        node.forget = self.history.forget
+        return node
 
     async def _compare_with_journal(self, node: Node, store: Store) -> None:
         """Refuse to serve a store that knows less than this node's journal."""

@@ -114,11 +114,13 @@ class History:
         """Have `listener` called with each rebalance when it ends; it must not raise."""
         self._listeners.append(listener)
 
-    def forget(self, group: str) -> None:
-        """Forget a group, as when another node takes it over."""
-        self._groups.pop(group, None)
-        if len(group) > NAME_CHARACTERS:
-            self._order = deque(each for each in self._order if each[0] != group)
+    def forget(self, groups: Collection[str]) -> None:
+        """Forget groups that are gone, or that another node has now, which may delete them."""
+        long = {name for name in groups if len(name) > NAME_CHARACTERS}
+        for name in groups:
+            self._groups.pop(name, None)
+        if long:
+            self._order = deque(each for each in self._order if each[0] not in long)
 
     # -- events --------------------------------------------------------------------------------
 
@@ -266,7 +268,7 @@ class History:
         group.stopped = StoppedPartitions({})
 
     def _deleted(self, _group: GroupHistory, _ts_ms: int, event: GroupDeleted) -> None:
-        self.forget(event.group)
+        self.forget((event.group,))
         self._deleted_groups[_remembered(event.group)] = None
         if len(self._deleted_groups) > _DELETED_MAX:
             del self._deleted_groups[next(iter(self._deleted_groups))]

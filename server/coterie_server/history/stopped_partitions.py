@@ -54,7 +54,7 @@ class StoppedPartitions:
         self._since_ms = since_ms
         self._stopped: dict[_Partition, int] = {}
         self._silent_ms = 0
-        #: Topics deleted since the last assignment.
+        #: Topics deleted since the last assignment of which members owned something.
         self._deleted_topics: set[str] = set()
 
     def member_gone(self, member: str, ts: int, silent_ms: int | None = None) -> int:
@@ -90,7 +90,8 @@ class StoppedPartitions:
 
     def topic_deleted(self, topic: str) -> None:
         """Forget the partitions of a topic that was deleted."""
-        self._deleted_topics.add(topic)
+        if self._owned is not None and any(topic in owned for owned in self._owned.values()):
+            self._deleted_topics.add(topic)  # or they would be stopped when they are let go
         for partition in [each for each in self._stopped if each[0] == topic]:
             del self._stopped[partition]
 

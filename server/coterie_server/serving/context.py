@@ -15,7 +15,7 @@ from coterie_server.topics import PartitionEnds
 from coterie_server.turns import Turns
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Collection
 
     from coterie_protocol.journal import Event
     from coterie_server.serving.clock import Clock
@@ -74,6 +74,8 @@ class NodeContext:
     is_shared: bool = False
     #: Told of events, with their dates.
     observe: Callable[[int, Event], None] = _ignore
+    #: Told which groups went to another node.
+    forget: Callable[[Collection[str]], None] = _ignore
     #: Told that something may have become of a group, once that is durable.
     listeners: GroupListeners = field(default_factory=GroupListeners)
     #: Told when a shard has something to do next, if that may be earlier than it was.

@@ -79,6 +79,9 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
         super().__init__(shard, context)
         self._make = make
         self._listeners = context.listeners
+        self._forget_groups = context.forget
+        #: The groups that it had when it let go of its core.
+        self._former_groups: tuple[str, ...] = ()
         #: Whether rows may be missing in the store.
         self._is_lossy = is_lossy
         self._know_topics = know_topics
@@ -151,6 +154,8 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
         self.has_recovered = True
 
     def _forget(self) -> None:
+        if self.core is not None:
+            self._former_groups = tuple(self.core.groups)
         super()._forget()
         self.has_recovered = False
 
@@ -165,6 +170,8 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
         super()._end_life(trouble)
         if self._lease is None:  # the node that has the shard tells its groups
             self._was_away = True
+            self._forget_groups(self._former_groups)
+            self._former_groups = ()
             changes, self._changes = self._changes, []
             for change in changes:
                 change.is_taken_in.set()

@@ -19,7 +19,6 @@ from coterie_server.serving import (
     Directory,
     GroupShard,
     LeaseKeeper,
-    LeaseTerms,
     LeaseTrust,
     NodeContext,
     NodeNote,
@@ -30,12 +29,12 @@ from coterie_server.serving import (
 )
 from coterie_server.serving.clock import Alarm, Ticker
 from coterie_server.serving.group_shard import fire_due, tell_of_topics
-from coterie_server.serving.node_options import NodeOptions, owner_name
+from coterie_server.serving.node_options import NodeOptions
 from coterie_server.serving.router import Router
 from coterie_server.storage import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from coterie_protocol import messages as m
     from coterie_protocol.journal import Event
@@ -84,6 +83,8 @@ class Node:
         self._make_catalogue = make_catalogue
         #: How other nodes are asked.
         self.ask: AskNode = ask_node
+        #: Told which groups went to another node.
+        self.forget: Callable[[Collection[str]], None] = lambda _: None
         self._ticker, self._alarm = Ticker(clock, observe), Alarm(clock, self._fire)
         #: How many partitions each topic has.
         self.topics = TopicCounts()
@@ -96,12 +97,7 @@ class Node:
         self._addresses = dict(options.addresses) or {"": options.address}
         self._directory = Directory(self.cluster, options.node_id, self._addresses)
         self.trust = LeaseTrust(clock.elapsed_s)
-        terms = LeaseTerms(
-            options.owner,
-            options.lease_ms,
-            options.look_every_ms,
-            frozenset(map(owner_name, options.companions)),
-        )
+        terms = options.lease_terms
         self._keeper = LeaseKeeper(store, terms, self.trust, self.cluster, self)
         self._context = NodeContext(
             store,
@@ -114,6 +110,7 @@ class Node:
             options.access,
             is_shared=options.look_every_ms is not None,
             observe=observe,
+            forget=lambda groups: self.forget(groups),
             arm=self._alarm.arm,
         )
         self._has_joined, self.listeners = False, self._context.listeners

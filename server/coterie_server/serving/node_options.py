@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from coterie_server.serving.access import Access
 from coterie_server.serving.discovery import HttpAddresses
+from coterie_server.serving.lease_terms import LeaseTerms
 
 if TYPE_CHECKING:
     from coterie_server.address import Address
@@ -51,6 +52,12 @@ class NodeOptions:
     def http_addresses(self) -> HttpAddresses:
         """Where clients find HTTP."""
         return HttpAddresses(self.http, self.advertised_http, self.http_tls is not None)
+
+    @property
+    def lease_terms(self) -> LeaseTerms:
+        """How it shares shards with other nodes."""
+        companions = frozenset(map(owner_name, self.companions))
+        return LeaseTerms(self.owner, self.lease_ms, self.look_every_ms, companions)
 
     @property
     def owner(self) -> str:

@@ -316,7 +316,7 @@ def test_deleted_group_is_forgotten(world: WatchedWorld) -> None:
 
 def test_group_that_another_node_took_is_forgotten(world: WatchedWorld) -> None:
     world.pair()
-    world.history.forget("g")
+    world.history.forget(["g"])
     assert world.history.last("g") == ()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -214,6 +215,22 @@ def test_partitions_of_a_deleted_topic_do_not_stand_still(
     world.observe(3_600_000, phase_joined(phase("m", after_ms=0, owned={"t": (0,)})))
     world.observe(3_600_000, completed(assigned={"m": {"t": (0,)}}))
     assert world.last.stopped_partition_ms == 0
+
+
+def test_topics_that_come_and_go_take_no_memory(world: WatchedWorld) -> None:
+    """A group that does not rebalance may see any number of others' topics deleted."""
+    world.pair()
+    tracemalloc.start()
+    try:
+        for number in range(3_000):
+            gone = TopicChanged(
+                topic=f"other-{number}", change="deleted", partitions_before=1, partitions=0
+            )
+            world.history.observe(world.now_ms, gone)
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert taken < 20_000
 
 
 def test_cost_of_groups_that_cannot_be_read_is_unknown(world: WatchedWorld) -> None:

@@ -51,6 +51,8 @@ class Harness:
         self.dates_ms: list[int] = []
         self.armed: list[int] = []
         self.ends = PartitionEnds()
+        #: The groups that went to another node.
+        self.forgotten: list[str] = []
         #: What else goes on while the clock is read; nothing unless a test says so.
         self.elapse: Callable[[], int] = lambda: 0
         self.clock = Clock(lambda: time.monotonic_ns() + self.elapse())
@@ -58,7 +60,12 @@ class Harness:
         self.shard = GroupShard(
             lease.shard,
             NodeContext(
-                store, self.clock, ends=self.ends, observe=self._observe, arm=self.armed.append
+                store,
+                self.clock,
+                ends=self.ends,
+                observe=self._observe,
+                forget=self.forgotten.extend,
+                arm=self.armed.append,
             ),
             lambda: GroupCoordinator(config, RandomIds(), {"t": 4}, date_of=self.clock.date_of),
         )
@@ -286,6 +293,24 @@ async def test_a_fenced_shard_is_given_up(harness: Harness) -> None:
     await asyncio.sleep(0.01)
     assert harness.shard.core is None
     assert commit_error(await harness.commit(7).answer) == ErrorCode.NOT_COORDINATOR
+
+
+@pytest.mark.parametrize("how", ["given", "lost"])
+async def test_groups_that_go_to_another_node_are_forgotten(harness: Harness, how: str) -> None:
+    """That node may delete them, and this one would remember them for ever."""
+    await harness.commit(5).answer
+    if how == "given":
+        await harness.shard.give_up()
+    else:
+        harness.shard.fence()
+    assert harness.forgotten == ["g"]
+
+
+async def test_groups_are_not_forgotten_when_the_shard_is_read_again(harness: Harness) -> None:
+    await harness.commit(5).answer
+    harness.shard.core_failed()
+    await until(lambda: harness.shard.core is not None)
+    assert harness.forgotten == []
 
 
 async def test_a_bug_costs_the_memory_but_nothing_stored(harness: Harness) -> None:
