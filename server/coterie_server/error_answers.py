@@ -193,9 +193,13 @@ def _delete_topics(
     message: m.DeleteTopicsRequest, version: int, error: ErrorCode
 ) -> m.DeleteTopicsResponse:
     del version
-    names = (*message.topic_names, *(t.name for t in message.topics))
-    results = (m.DeletableTopicResult(name=name, error_code=error) for name in names)
-    return m.DeleteTopicsResponse(responses=tuple(results))
+    by_name = (m.DeletableTopicResult(name=name, error_code=error) for name in message.topic_names)
+    # By whichever of the two a client has asked, it looks for that in the answer.
+    by_either = (
+        m.DeletableTopicResult(name=each.name, topic_id=each.topic_id, error_code=error)
+        for each in message.topics
+    )
+    return m.DeleteTopicsResponse(responses=(*by_name, *by_either))
 
 
 def _create_acls(

@@ -207,12 +207,16 @@ def _drop(step: Step, group: Group, partitions: Iterable[tuple[str, int]]) -> No
 
 
 def expire(step: Step, group: Group) -> None:
-    """Forget offsets that were not used for too long, and an empty group with its last offset."""
+    """Forget offsets that were not used for too long, and an empty group with its last offset.
+
+    As long as something is ordered of it that its members are to find when they come, it stays.
+    """
     partitions = [key for key, row in group.offsets.items() if _has_expired(step, group, row)]
     _drop(step, group, partitions)
     if partitions:
         step.event(OffsetsExpired(group=group.id, partitions=by_topic(partitions)))
-    if not group.offsets and group.state is GroupState.EMPTY and not group.pending_joins:
+    is_unused = not (group.offsets or group.pending_joins or group.operations)
+    if is_unused and group.state is GroupState.EMPTY:
         step.event(GroupDeleted(group=group.id, generation=group.row.generation, how="expired"))
         step.delete(group)
 

@@ -110,7 +110,7 @@ class Node:
             options.access,
             is_shared=options.look_every_ms is not None,
             observe=observe,
-            forget=lambda groups: self.forget(groups),
+            forget=lambda groups: self.forget(groups),  # noqa: PLW0108  # it is set later
             arm=self._alarm.arm,
         )
         self._has_joined, self.listeners = False, self._context.listeners

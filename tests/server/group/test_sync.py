@@ -50,6 +50,20 @@ def test_a_member_can_ask_for_its_assignment_as_often_as_it_likes() -> None:
     assert [leader.sync().reply.assignment for _ in range(2)] == [b"one", b"one"]
 
 
+def test_sync_that_is_answered_at_once_begins_a_new_session() -> None:
+    """As one does that was parked: its member goes to work now, for as long as a session lasts."""
+    world = World()
+    leader, follower = joined(world, "a", "b", session_ms=10_000)
+    leader.sync({leader: b"one", follower: b"two"})
+    world.sleep(9_000)
+    leader.heartbeat()
+    assert follower.sync().error == 0
+    world.sleep(9_000)
+    leader.heartbeat()
+    assert world.state() is GroupState.STABLE
+    assert len(world.group().members) == 2
+
+
 def test_an_assignment_stands_for_its_whole_generation() -> None:
     world = World()
     leader, follower = joined(world, "a", "b")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import pytest
 
 from coterie_protocol import API_VERSIONS, ApiKey, encode_response, request_class
@@ -81,3 +83,13 @@ def test_a_join_keeps_its_member_id() -> None:
         protocols=(),
     )
     assert failure(request, 9, LOADING).member_id == "m"
+
+
+def test_topic_that_was_asked_for_by_its_id_is_refused_by_it() -> None:
+    """Or Java's client says that the answer lacks it, and does not try again."""
+    states = (m.DeleteTopicState(topic_id=UUID(int=7)), m.DeleteTopicState(name="t", topic_id=UUID(int=0)))
+    answer = failure(m.DeleteTopicsRequest(topics=states, timeout_ms=0), 6, GONE)
+    assert [(each.name, each.topic_id.int, each.error_code) for each in answer.responses] == [
+        (None, 7, GONE),
+        ("t", 0, GONE),
+    ]
