@@ -113,7 +113,7 @@ class Step(step.Step[Record]):
             self.cancel(group, "freeze")
         table = self.table
         del table.groups[group.id]
-        table.owned[group.row.owner] -= 1
+        table.disown(group.row.owner)
         self._touched.pop(group.id, None)
         if group.generation <= table.floor.generation:
             self.record(Gone(GroupRow, group.id))

@@ -137,6 +137,12 @@ class GroupTable:
         self.deadlines = Deadlines()
         self.commit_order = CommitOrder() if commit_order is None else commit_order
 
+    def disown(self, owner: str) -> None:
+        """Take note that one of a principal's groups is gone."""
+        self.owned[owner] -= 1
+        if not self.owned[owner]:
+            del self.owned[owner]
+
     def is_member(self, group_id: str, member_id: str) -> bool:
         """Whether there is such a member."""
         group = self.groups.get(group_id)

@@ -326,7 +326,7 @@ def test_a_static_member_that_comes_back_in_time_stays_drained() -> None:
 def test_group_without_members_stays_for_what_is_ordered_of_those_that_come_back() -> None:
     """All its workers are down for maintenance, and nothing was committed."""
     world = World(offsets_check_interval_ms=5_000)
-    leader, other = without_the_drained(world)
+    leader, _ = without_the_drained(world)
     leader.leave()
     world.sleep(12_000)
     world.crash()

@@ -87,7 +87,10 @@ def test_a_join_keeps_its_member_id() -> None:
 
 def test_topic_that_was_asked_for_by_its_id_is_refused_by_it() -> None:
     """Or Java's client says that the answer lacks it, and does not try again."""
-    states = (m.DeleteTopicState(topic_id=UUID(int=7)), m.DeleteTopicState(name="t", topic_id=UUID(int=0)))
+    states = (
+        m.DeleteTopicState(topic_id=UUID(int=7)),
+        m.DeleteTopicState(name="t", topic_id=UUID(int=0)),
+    )
     answer = failure(m.DeleteTopicsRequest(topics=states, timeout_ms=0), 6, GONE)
     assert [(each.name, each.topic_id.int, each.error_code) for each in answer.responses] == [
         (None, 7, GONE),
