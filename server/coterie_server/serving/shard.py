@@ -13,7 +13,6 @@ out of trouble.  `GroupShard` and `CatalogueShard` add what their cores differ i
 
 from __future__ import annotations
 
-import asyncio
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
@@ -23,6 +22,7 @@ from coterie_server.log.logger import get_logger
 from coterie_server.serving.context import NodeContext, PendingRequest
 from coterie_server.serving.durable_queue import DurableQueue
 from coterie_server.serving.failures import refusal
+from coterie_server.serving.reload import Reload
 from coterie_server.serving.replies import reply_to_all
 from coterie_server.serving.tenure import Tenure
 from coterie_server.step import Refusal, Request
@@ -39,14 +39,8 @@ __all__ = ["ServedShard"]
 
 _log = get_logger(__name__)
 
-#: How long to wait before a shard that could not be read is tried again, at first and at most.
-RETRY_FIRST_S: Final = 0.2
-RETRY_MAX_S: Final = 5.0
 #: More epochs than there can be in one timeline.
 _TIMELINE_SHIFT: Final = 40
-#: That a shard can't be read is logged at first, then once in so many attempts: a minute, mostly.
-_COMPLAIN_EVERY: Final = 12
-
 
 C = TypeVar("C")
 R = TypeVar("R")
@@ -83,7 +77,9 @@ class ServedShard(ABC, Generic[C, R, Q]):
         self._open: dict[Request, Q] = {}
         #: Requests that are not taken before the leases are confirmed.
         self._held: list[Q] = []
-        self._reload: asyncio.Task[None] | None = None
+        self._reload = Reload(
+            shard, self.load, self._is_to_be_read, lambda: self.is_served, self._note_failure
+        )
         self._is_closed = False
         #: What clients are told while there is no core.
         self._trouble = ErrorCode.NOT_COORDINATOR
@@ -255,10 +251,15 @@ class ServedShard(ABC, Generic[C, R, Q]):
         self.own(lease, how, former_owner)
         if former_owner != lease.owner:
             self.taken_over_ms = self._clock.date_ms()
-        self._load_soon(0)
+        self._reload.soon(0)
 
     async def load(self) -> None:
         """Read the shard and serve it from then on, unless it is given up meanwhile."""
+        async with self._reload.alone:
+            if self.core is None:
+                await self._load()
+
+    async def _load(self) -> None:
         await self._end_former_life()
         lease = self._lease
         if lease is None:
@@ -314,8 +315,7 @@ class ServedShard(ABC, Generic[C, R, Q]):
     async def close(self) -> None:
         """Wait until what was begun is durable, and refuse all requests that still wait."""
         self._is_closed = True
-        if self._reload is not None:
-            self._reload.cancel()
+        self._reload.close()
         await self._end_orderly("stopping")
 
     async def _end_orderly(self, how: str) -> None:
@@ -353,16 +353,14 @@ class ServedShard(ABC, Generic[C, R, Q]):
             self.fence()
             self._on_fenced(self.shard)
             return
-        self.failure = str(error) or repr(error)
+        failure = self._note_failure(error)
         if self.core is not None:
             bug = None if isinstance(error, CoterieError) else error
-            _log.error(
-                "a shard can't be served", shard=self.shard, error=self.failure, exc_info=bug
-            )
+            _log.error("a shard can't be served", shard=self.shard, error=failure, exc_info=bug)
         self._end_life(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         self._tenure.end("store_failed")
         self._has_failed = True
-        self._load_soon()
+        self._reload.soon()
 
     def core_failed(self) -> None:
         """A bug, which may have left half a change in memory: read the shard again.
@@ -373,27 +371,11 @@ class ServedShard(ABC, Generic[C, R, Q]):
         _log.exception("a bug: a shard's core failed, and is read again", shard=self.shard)
         self._trouble = ErrorCode.COORDINATOR_NOT_AVAILABLE
         self._forget()
-        self._load_soon()
+        self._reload.soon()
 
-    def _load_soon(self, delay_s: float | None = None) -> None:
-        if self._reload is None and not self._is_closed:
-            wait_s = RETRY_FIRST_S if delay_s is None else delay_s
-            self._reload = asyncio.get_running_loop().create_task(self._load_again(wait_s))
+    def _is_to_be_read(self) -> bool:
+        return self.core is None and self._lease is not None
 
-    async def _load_again(self, delay_s: float) -> None:
-        attempts = 0
-        try:
-            while self.core is None and self._lease is not None:
-                await asyncio.sleep(delay_s)
-                delay_s = min(max(delay_s * 2, RETRY_FIRST_S), RETRY_MAX_S)
-                try:
-                    await self.load()
-                except Exception as error:  # noqa: BLE001  # whatever it is, try again
-                    self.failure = str(error) or repr(error)
-                    if attempts % _COMPLAIN_EVERY == 0:
-                        _log.error("a shard can't be read", shard=self.shard, error=self.failure)
-                    attempts += 1
-        finally:
-            self._reload = None
-        if self.core is not None:
-            _log.info("a shard is served", shard=self.shard)
+    def _note_failure(self, error: Exception) -> str:
+        self.failure = str(error) or repr(error)
+        return self.failure

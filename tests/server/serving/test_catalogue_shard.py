@@ -17,7 +17,7 @@ from coterie_server.config.assembly import RandomIds
 from coterie_server.net import Exchange
 from coterie_server.serving import CATALOGUE_SHARD, CatalogueShard, NodeContext, TopicCounts
 from coterie_server.serving import catalogue_shard as topics_module
-from coterie_server.serving import shard as shard_module
+from coterie_server.serving import reload as reload_module
 from coterie_server.serving.clock import Clock
 from coterie_server.storage import Fence, FencedError, Lease, MemoryStore, StoreError
 from coterie_server.storage.abc import Record
@@ -193,7 +193,7 @@ class Deleting:
 @pytest_asyncio.fixture
 async def deleting(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Deleting]:
     """A catalogue with one topic."""
-    monkeypatch.setattr(shard_module, "RETRY_FIRST_S", 0.0)
+    monkeypatch.setattr(reload_module, "RETRY_FIRST_S", 0.0)
     async with BrittleStore() as store:
         (lease,) = await store.claim([CATALOGUE_SHARD], "node-1", 60_000)
         harness = Deleting(store, lease)

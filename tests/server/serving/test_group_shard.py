@@ -28,7 +28,7 @@ from coterie_server.config.assembly import RandomIds
 from coterie_server.group import Config, GroupCoordinator, Refusal, operations
 from coterie_server.log import configure
 from coterie_server.serving import GroupShard, NodeContext
-from coterie_server.serving import shard as shard_module
+from coterie_server.serving import reload as reload_module
 from coterie_server.serving.clock import Clock
 from coterie_server.serving.group_shard import fire_due, tell_of_topics
 from coterie_server.serving.node import Node, NodeOptions
@@ -110,7 +110,7 @@ def commit_error(answer: m.OffsetCommitResponse) -> int:
 @pytest_asyncio.fixture
 async def harness(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Harness]:
     """A shard that serves an empty shard."""
-    monkeypatch.setattr(shard_module, "RETRY_FIRST_S", 0.001)
+    monkeypatch.setattr(reload_module, "RETRY_FIRST_S", 0.001)
     async with BrittleStore() as store:
         (lease,) = await store.claim([0], "node-1", 10_000)
         harness = Harness(store, lease)

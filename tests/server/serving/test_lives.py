@@ -16,7 +16,7 @@ from coterie_protocol.journal import Event
 from coterie_server.config.assembly import RandomIds
 from coterie_server.group import Config, GroupCoordinator
 from coterie_server.serving import GroupShard, LeaseTrust, NodeContext
-from coterie_server.serving import shard as shard_module
+from coterie_server.serving import reload as reload_module
 from coterie_server.serving.clock import Clock
 from coterie_server.storage import Lease, MemoryStore
 from coterie_server.storage.abc import KeptRecord, Record
@@ -103,7 +103,7 @@ def stored(shard: GroupShard) -> dict[int, int]:
 @pytest_asyncio.fixture
 async def harness(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Harness]:
     """A shard that is served."""
-    monkeypatch.setattr(shard_module, "RETRY_FIRST_S", 0.0)
+    monkeypatch.setattr(reload_module, "RETRY_FIRST_S", 0.0)
     async with SlowStore() as store:
         (lease,) = await store.claim([0], "node-1", 10_000)
         harness = Harness(store, lease)
@@ -265,6 +265,32 @@ async def test_a_shard_that_comes_back_is_read_anew(harness: Harness) -> None:
     (lease,) = await harness.store.claim([0], "node-1", 10_000)
     harness.shard.take_over(lease)
     await turns()
+    assert error_of(await harness.commit(1)) == ErrorCode.NONE
+
+
+async def test_a_shard_that_comes_back_does_not_wait_for_an_attempt_of_its_former_life(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That may be seconds away, after some that were in vain."""
+    monkeypatch.setattr(reload_module, "RETRY_FIRST_S", 3_600.0)
+    harness.shard.run(stumble)
+    await turns()
+    harness.shard.fence()
+    (lease,) = await harness.store.claim([0], "node-1", 10_000)
+    harness.shard.take_over(lease)
+    await turns()
+    assert error_of(await harness.commit(1)) == ErrorCode.NONE
+
+
+async def test_a_shard_is_read_by_one_at_a_time(harness: Harness) -> None:
+    """As when it is lost and comes back while the node starts: the second would end its life."""
+    harness.shard.fence()
+    (lease,) = await harness.store.claim([0], "node-1", 10_000)
+    harness.shard.take_over(lease)
+    loads = harness.store.loads
+    await asyncio.gather(harness.shard.load(), harness.shard.load())
+    await turns()
+    assert harness.store.loads == loads + 1
     assert error_of(await harness.commit(1)) == ErrorCode.NONE
 
 
