@@ -76,11 +76,11 @@ def _hopes(script: Script) -> tuple[list[Any], list[type[Any]]]:
     match machine.phase:
         case Phase.JOINING:
             return [joining], [JoinGroupRequest]
-        case Phase.SYNCING:
+        case Phase.SYNCING | Phase.PROVING:
             return [joining], [SyncGroupRequest]
         case Phase.LEADING:
             return [joining, machine._topics], [MetadataRequest]  # noqa: SLF001
-        case Phase.PROVING | Phase.STABLE:
+        case Phase.STABLE:
             return [heartbeats], [HeartbeatRequest]
         case Phase.LEAVING:
             leaving = machine._leaving  # noqa: SLF001

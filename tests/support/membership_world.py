@@ -52,6 +52,7 @@ from coterie_protocol.messages import (
     MetadataResponseTopic,
 )
 from coterie_protocol.schema import declaration_of
+from coterie_server.serving.failures import failure
 from tests.support.group_harness import World
 
 __all__ = ["NODE", "RESTORE_MS", "Disk", "Line", "Meeting", "Worker"]
@@ -327,6 +328,8 @@ class Meeting(World):
         self._agenda: list[tuple[int, int, Callable[[], None]]] = []
         self._entries = 0
         self.is_up = True
+        #: When the node began to read its groups, if it has not read them yet.
+        self._loading_since_ms: int | None = None
         #: Requests that go nowhere: whether they do is asked for each.
         self.swallows: Callable[[Worker, Send], bool] = lambda _worker, _send: False
         #: Errors to answer with in place of the coordinator.
@@ -357,7 +360,8 @@ class Meeting(World):
         due: list[tuple[int, Callable[[], None]]] = []
         if self._agenda:
             due.append((self._agenda[0][0], self._happen))
-        if self.is_up and (at_ms := self.coordinator.next_deadline()) is not None:
+        is_serving = self.is_up and self._loading_since_ms is None
+        if is_serving and (at_ms := self.coordinator.next_deadline()) is not None:
             due.append((at_ms, lambda: self._take(self.coordinator.fire(self.now_ms))))
         due += [
             (at_ms, partial(self._fire, worker))
@@ -471,10 +475,20 @@ class Meeting(World):
             for lane in list(worker.lines):
                 self.cut(worker, lane)
 
-    def start_node(self) -> None:
-        """Have the node come back with what it stored."""
+    def start_node(self, load_ms: int = 0) -> None:
+        """Have the node come back with what it stored, which it may take a while to read."""
         self.is_up = True
-        self.crash()
+        began_ms = self._loading_since_ms = self.now_ms
+
+        def read() -> None:
+            if self.is_up and self._loading_since_ms == began_ms:
+                self._loading_since_ms = None
+                self.crash()
+
+        if load_ms:
+            self.after(load_ms, read)
+        else:
+            read()
 
     def _break(self, line: Line) -> None:
         """Break a connection; requests under way on it fail in a moment."""
@@ -513,6 +527,9 @@ class Meeting(World):
             self.reply(line, send, found)
         elif isinstance(message, MetadataRequest):
             self.reply(line, send, self._metadata(message))
+        elif self._loading_since_ms is not None:
+            code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            self.reply(line, send, failure(message, _version(message), code))
         else:
             self.request(message, _version(message), client=_Reply(line, send))  # type: ignore[arg-type]
 

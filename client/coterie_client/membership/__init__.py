@@ -13,9 +13,8 @@ second event in the middle of anything needs no case of its own.
 
 **The phases.**  `phases.TRANSITIONS` is the whole table.  A round goes from OUT or STABLE through
 PREPARING, where work on partitions that may not be kept is ended; JOINING and, for the leader,
-LEADING; SYNCING, at whose end the assignment is known; and PROVING, until a heartbeat of the new
-generation is answered, to STABLE.  A cooperative member works on through all of that on what it
-keeps.
+LEADING; SYNCING, at whose end the assignment is known; and PROVING, until the member has a lease,
+to STABLE.  A cooperative member works on through all of that on what it keeps.
 
 **What an error code does** stands in one table in `coordinator.py`: wait and retry, find the
 coordinator, join again, join as a member that has lost everything, stop.  A code only counts for
@@ -25,9 +24,9 @@ answer decides.
 **The lease.**  The coordinator drops a member that was silent for a session timeout, counted from
 when a request came in.  That was no earlier than it was sent, so an answered heartbeat lets the
 member work until a session timeout after it was *sent*, less a tenth.  When that has passed, all
-work stops (`Lose`).  The membership need not be over: if the next heartbeat is answered in the
-same generation, no other member was given anything, and the work begins again, without a
-rebalance.
+work stops (`Lose`).  The membership need not be over: if a sync is answered in the same
+generation, no other member was given anything, and the work begins again, without a rebalance.
+A heartbeat proves nothing then, as coordinators that are still reading their groups answer each.
 
 **The deadline.**  The coordinator waits for a member's join no longer than a rebalance timeout,
 counted from when the rebalance began.  That was after it last said that all was calm, so what is

@@ -24,6 +24,15 @@ class Heartbeats:
     when the member's last request came in.  That was no earlier than the request was sent, so an
     answered heartbeat lets the member go on until a session timeout after it was *sent*, whatever
     happens to the network, or to this process, in the meantime.
+
+    A coordinator that is still reading its groups takes heartbeats on trust: it answers that all is
+    well, whether the member is in the group or not.  So a heartbeat only renews a lease that has
+    not run out when the answer comes; what begins one is the answer to a sync, which takes a
+    coordinator that knows the group.  Renewing on trust is safe: until the lease runs out, no
+    coordinator can have dropped the member for its silence.  If one that reads the group answers by
+    then, the member is still in what it reads, and gets a fresh session when that is read, later
+    than the heartbeat was sent.  That holds for one after the other, as long as only the group's
+    coordinator answers that it is reading the group.
     """
 
     def __init__(self, context: Context, lookup: CoordinatorLookup) -> None:
@@ -71,9 +80,14 @@ class Heartbeats:
 
     def has_lease(self, now_ms: int) -> bool:
         """Whether the coordinator is known to keep the member."""
-        if not self._config.stop_when_silent:
-            return True
+        return not self._config.stop_when_silent or self._is_standing(now_ms)
+
+    def _is_standing(self, now_ms: int) -> bool:
         return self.lease_until_ms is not None and now_ms < self.lease_until_ms
+
+    def have_lease(self, sent_ms: int) -> None:
+        """Begin or renew the lease, as a request was answered that was sent then."""
+        self.lease_until_ms = max(self.lease_until_ms or 0, sent_ms + self._config.lease_ms)
 
     def has_run_out(self, now_ms: int) -> bool:
         """Whether partitions are owned on a lease that has ended."""
@@ -94,8 +108,10 @@ class Heartbeats:
         """When to repeat a join or sync that is sent now, if there is no answer.
 
         Half-way to the end of the rebalance, and so on, as long as there is time for another
-        attempt; after that there is no hurry.
+        attempt; after that there is no hurry.  A sync in PROVING waits for no other member.
         """
+        if self._state.phase is Phase.PROVING:
+            return now_ms + self._config.heartbeat_timeout_ms
         whole_ms = self._config.rebalance_timeout_ms
         left_ms = self._earliest_start_ms(now_ms) + whole_ms - now_ms
         return now_ms + max((left_ms if left_ms >= whole_ms // _TOO_LATE else whole_ms) // 2, 1)
@@ -144,13 +160,22 @@ class Heartbeats:
         is_current = identity == self._state.identity
         if is_current and reaction in (Reaction.NONE, Reaction.REJOIN):
             self._lookup.confirm(now_ms)
-            self.lease_until_ms = sent_ms + self._config.lease_ms
+            if self._proves_membership(reaction, now_ms):
+                self.have_lease(sent_ms)
             if reaction is Reaction.NONE:
                 self.calm_at_ms = sent_ms
         if is_current and reaction is Reaction.RESET_GENERATION:
             self._count_denial(now_ms)
         if reaction is not Reaction.NONE:
             self._react(answer.error_code, identity, now_ms)
+
+    def _proves_membership(self, reaction: Reaction, now_ms: int) -> bool:
+        """Whether an answer proves that the member is kept.
+
+        Only who knows the group knows that it is rebalancing.  That all is well may be said on
+        trust, which will do as long as the lease has not run out.
+        """
+        return reaction is Reaction.REJOIN or self._is_standing(now_ms)
 
     def _count_denial(self, now_ms: int) -> None:
         """End the lease if the generation was said to be over twice in a row.

@@ -146,7 +146,7 @@ class Joining:
                 return has_reason and not state.releasing
             case Phase.PREPARING:
                 return not state.releasing
-            case Phase.JOINING | Phase.SYNCING:
+            case Phase.JOINING | Phase.SYNCING | Phase.PROVING:
                 return self._lookup.address is not None
             case Phase.LEADING:
                 return self._lookup.address is not None and self._topics.is_fresh()
@@ -191,7 +191,7 @@ class Joining:
             self._join(now_ms)
         elif state.phase is Phase.LEADING:
             self._lead(now_ms)
-        if state.phase is Phase.SYNCING:
+        if state.phase in (Phase.SYNCING, Phase.PROVING):
             self._sync(now_ms)
 
     def _send(self, request: object, handler: Callable[[Any, int], None], now_ms: int) -> None:
@@ -199,8 +199,8 @@ class Joining:
         self._asked = self._lookup.address
         timeout_ms = self._config.join_timeout_ms
         self._ticket = self._lookup.ask(request, Lane.GROUP, timeout_ms, handler, now_ms)
-        # A member that owns nothing has nothing to fear from a request that went astray.
-        if self._state.owned:
+        # A member that owns nothing, and is not to, has nothing to fear if a request goes astray.
+        if self._state.owned or self._state.phase is Phase.PROVING:
             self._ask_again_ms = self._heartbeats.ask_again_ms(now_ms)
 
     def _ask_again(self) -> None:
@@ -329,18 +329,21 @@ class Joining:
         def synced(answer: SyncGroupResponse | Failure, then_ms: int) -> None:
             self._ticket = self._ask_again_ms = None
             if self._has_succeeded(answer, "sync with the group", then_ms):
+                self._heartbeats.have_lease(now_ms)
                 self._heartbeats.calm_at_ms = max(self._heartbeats.calm_at_ms, now_ms)
                 self._synced(answer)
 
         self._send(request, synced, now_ms)
 
     def _synced(self, answer: SyncGroupResponse) -> None:
-        self._assignments = ()
-        if self._assigning.receive(answer):
+        self._assignments = ()  # In PROVING, the member has its assignment.
+        if self._state.phase is Phase.SYNCING and self._assigning.receive(answer):
             self._state.enter(Phase.PROVING)
 
     def _go_to_work(self, now_ms: int) -> None:
-        """Put the assignment in place, or resume the present one: a heartbeat was answered."""
+        """Put the assignment in place, or resume the present one: the member has a lease."""
+        self._outbox.ignore(self._ticket)
+        self._ticket = self._ask_again_ms = None
         self._state.enter(Phase.STABLE)
         if not self._assigning.is_due:
             # The lease ran out and the session did not, so nothing was given to other members.
@@ -371,6 +374,10 @@ class Joining:
             case Reaction.FIND_COORDINATOR:
                 self._lookup.forget(str(error_for(code)), now_ms, self._asked)
             case Reaction.REJOIN if state.phase is Phase.JOINING:
+                self._retry(what, error_for(code), now_ms)
+            case Reaction.REJOIN if state.phase is Phase.PROVING:
+                # It is in its generation still, but this need not have made its session longer.
+                self._heartbeats.send_soon(now_ms)
                 self._retry(what, error_for(code), now_ms)
             case Reaction.REJOIN:
                 # The member is in this generation, though it was never told what it owns in it.

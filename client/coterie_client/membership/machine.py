@@ -319,8 +319,8 @@ class Membership:
     def _lease_ran_out(self, now_ms: int) -> None:
         """Stop all work: the coordinator was silent for so long that it may have dropped us.
 
-        If it did, it says so to the next heartbeat.  If it did not, as when this process or that of
-        the coordinator was suspended, there is no need for a rebalance.
+        If it did, it says so when it is asked.  If it did not, as when this process or that of the
+        coordinator was suspended, there is no need for a rebalance.
         """
         state = self._state
         reason = "no sign of life from the coordinator for a session timeout"
@@ -329,9 +329,7 @@ class Membership:
             state.enter(Phase.PROVING)
         else:
             self._ownership.lose(reason)
-        if state.phase is Phase.PROVING:
-            self._heartbeats.send_soon(now_ms)
-        elif state.phase not in REBALANCING:
+        if state.phase is not Phase.PROVING and state.phase not in REBALANCING:
             self._start_over(Identity(state.identity.member_id), reason, now_ms)
 
     def _topics_changed(self, changes: Mapping[str, int | None]) -> None:

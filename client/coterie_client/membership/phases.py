@@ -45,7 +45,7 @@ class Phase(Enum):
     """It sends SyncGroup, with the assignment if it leads, and waits for its own."""
 
     PROVING = "Proving"
-    """It has an assignment, and waits for a heartbeat to be answered before it works on it.
+    """It has an assignment, and no lease to work on it: it syncs once more, to begin one.
 
     A member whose lease has run out comes back here.
     """
@@ -96,7 +96,7 @@ TRANSITIONS: Final[dict[Phase, dict[Phase, str]]] = {
         _P.LEAVING: ENDS,
     },
     _P.PROVING: {
-        _P.STABLE: "a heartbeat was answered",
+        _P.STABLE: "has a lease",
         _P.OUT: LOST_ITS_PLACE,
         _P.LEAVING: ENDS,
     },

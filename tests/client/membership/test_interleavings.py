@@ -125,10 +125,19 @@ def syncing() -> Script:
 
 
 def proving() -> Script:
-    """Assigned, but not yet known to be counted on."""
+    """Assigned, but so late that it may not be counted on any more."""
     script = joining_at_first()
     script.join(5)
+    script.sleep(45_000)
     script.sync(T0)
+    assert script.machine.phase is Phase.PROVING
+    return script
+
+
+def silenced() -> Script:
+    """Not at work any more, because the coordinator was silent, and asking whether it still may."""
+    script = working()
+    script.sleep(45_000)
     assert script.machine.phase is Phase.PROVING
     return script
 
@@ -233,6 +242,7 @@ MOMENTS: tuple[Callable[[], Script], ...] = (
     leading,
     syncing,
     proving,
+    silenced,
     revoking_before,
     revoking_after,
     draining,

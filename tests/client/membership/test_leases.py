@@ -164,6 +164,18 @@ def test_lease_counts_from_the_sending() -> None:
     assert [type(each) for each in script.told] == [Lose]
 
 
+def test_answer_that_comes_when_the_lease_has_run_out_does_not_renew_it() -> None:
+    """By now the member may have been dropped, and the answer been given on trust."""
+    script = at_work()
+    script.sleep(36_000)
+    script.fail(HeartbeatRequest)
+    script.sleep(500)
+    script.find()
+    script.jump(SESSION_MS - MARGIN_MS - 36_500)
+    script.beat()
+    assert [type(each) for each in script.told] == [Lose]
+
+
 def silenced(**options: Any) -> Script:
     """A member whose lease has run out, with a heartbeat under way."""
     script = at_work(**options)
@@ -175,13 +187,81 @@ def silenced(**options: Any) -> Script:
 def test_session_that_did_not_end() -> None:
     script = silenced()
     assert script.working == {}
-    script.beat()  # it was sent before the lease ran out, so it proves nothing
-    assert script.working == {}
-    script.beat()
+    sync = script.asks(SyncGroupRequest)
+    assert (sync.member_id, sync.generation_id, sync.assignments) == ("m-1", 5, ())
+    script.sync(T0, T1)
     assert script.working.keys() == {T0, T1}
     assert script.machine.phase is Phase.STABLE
     assert script.machine.identity == Identity("m-1", 5)
     assert not script.awaits(JoinGroupRequest)
+
+
+def test_work_is_resumed_under_the_tokens_it_had() -> None:
+    script = at_work()
+    before = dict(script.working)
+    script.sleep(SESSION_MS)
+    script.sync(T0, T1, token=17)
+    assert script.working == before
+
+
+def test_lease_that_a_sync_has_begun_is_renewed_by_heartbeats() -> None:
+    script = silenced()
+    script.sync(T0, T1)
+    script.told.clear()
+    script.beat()
+    for _ in range(20):
+        script.next_beat()
+    assert script.told == []
+
+
+def test_lease_that_a_sync_has_begun_counts_from_its_sending() -> None:
+    script = silenced()
+    sent_at_ms = script.now_ms - MARGIN_MS
+    script.sleep(10_000)
+    script.sync(T0, T1)
+    script.sleep(sent_at_ms + SESSION_MS - MARGIN_MS - script.now_ms - 1)
+    assert script.working.keys() == {T0, T1}
+    script.sleep(1)
+    assert script.working == {}
+
+
+def test_heartbeats_that_may_be_answered_on_trust_begin_no_lease() -> None:
+    """A coordinator that still reads its groups answers them all, and refuses the syncs."""
+    script = silenced()
+    for _ in range(5):
+        script.next_beat()
+        script.sleep_until_asked(SyncGroupRequest)
+        script.refuse(SyncGroupRequest, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    assert script.working == {}
+    script.sleep_until_asked(SyncGroupRequest)
+    script.sync(T0, T1)
+    assert script.working.keys() == {T0, T1}
+    assert script.machine.identity == Identity("m-1", 5)
+
+
+def test_sync_without_an_answer_is_repeated_over_another_connection() -> None:
+    script = silenced()
+    script.actions.clear()
+    while not script.sent(SyncGroupRequest):
+        script.next_beat()
+    hangup = script.actions.index(Hangup(NODE, Lane.GROUP))
+    assert isinstance(script.actions[hangup + 1], Send)
+    script.sync(T0, T1)
+    assert script.working.keys() == {T0, T1}
+
+
+def test_late_assignment_is_not_worked_on_before_another_sync() -> None:
+    """The group may have gone on without the member while the answer was on its way."""
+    script = Script("t").start()
+    script.find()
+    script.join(5)
+    script.sleep(SESSION_MS)
+    script.sync(T0)
+    assert script.machine.phase is Phase.PROVING
+    script.beat()
+    assert script.working == {}
+    script.sync(T0)
+    assert script.working.keys() == {T0}
 
 
 @pytest.mark.parametrize(
@@ -201,11 +281,40 @@ def test_ended_session_leads_to_a_new_join_without_claims(
     assert script.working == {}
 
 
+@pytest.mark.parametrize(
+    ("code", "identity"),
+    [
+        (ErrorCode.UNKNOWN_MEMBER_ID, Identity()),
+        (ErrorCode.ILLEGAL_GENERATION, Identity("m-1")),
+    ],
+)
+def test_sync_after_the_session_ended_leads_to_a_new_join_without_claims(
+    code: ErrorCode, identity: Identity
+) -> None:
+    script = silenced()
+    script.refuse(SyncGroupRequest, code)
+    assert script.machine.identity == identity
+    assert script.claim() == (set(), -1)
+    assert script.working == {}
+
+
+def test_sync_that_meets_a_rebalance_leaves_it_to_a_heartbeat() -> None:
+    """It need not have made the session longer, as far as Kafka's brokers go."""
+    script = silenced()
+    script.beat()
+    script.refuse(SyncGroupRequest, ErrorCode.REBALANCE_IN_PROGRESS)
+    assert script.working == {}
+    script.beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    assert script.working.keys() == {T0, T1}
+    script.sleep_until_asked(JoinGroupRequest)
+    assert script.claim() == ({T0, T1}, 5)
+
+
 def test_rebalance_after_silence_keeps_the_partitions() -> None:
     """The member is still in the generation."""
     script = silenced()
     script.beat()
-    script.beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
     assert script.working.keys() == {T0, T1}
     assert script.claim() == ({T0, T1}, 5)
 
@@ -213,8 +322,7 @@ def test_rebalance_after_silence_keeps_the_partitions() -> None:
 def test_topics_may_be_gone_after_silence() -> None:
     script = silenced()
     script.subscribe("u")
-    script.beat()
-    script.beat()
+    script.sync(T0, T1)
     assert script.working == {}
     assert script.claim()[0] == set()
 
@@ -266,9 +374,8 @@ def test_silence_during_a_join_stops_work_and_not_the_join() -> None:
     script.sleep(SESSION_MS)
     assert [type(each) for each in script.told] == [Lose]
     script.join(6)
-    script.sync(T0, T1)
     assert script.working == {}
-    script.beat()
+    script.sync(T0, T1)
     assert script.working.keys() == {T0, T1}
 
 
@@ -288,14 +395,13 @@ def test_silence_can_be_set_to_stop_nothing() -> None:
     assert [type(each) for each in script.told] == [Lose]
 
 
-def test_work_begins_with_a_lease_only() -> None:
+def test_work_begins_with_the_lease_that_the_sync_begins() -> None:
     script = Script("t").start()
     script.find()
     script.join(5)
-    script.sync(T0)
-    assert script.machine.phase is Phase.PROVING
-    assert script.working == {}
     script.beat()
+    assert not script.working
+    script.sync(T0)
     assert script.working.keys() == {T0}
 
 
@@ -303,6 +409,7 @@ def test_assignment_that_came_too_late() -> None:
     script = Script("t").start()
     script.find()
     script.join(5)
+    script.sleep(SESSION_MS)
     script.sync(T0)
     script.beat(ErrorCode.UNKNOWN_MEMBER_ID)
     assert script.told == []

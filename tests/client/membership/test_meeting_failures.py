@@ -258,6 +258,45 @@ def test_work_stops_with_the_session_while_the_coordinator_is_away() -> None:
     meeting.settle()
 
 
+def test_member_that_was_dropped_does_not_resume_while_the_next_coordinator_reads() -> None:
+    """While that one reads, it answers heartbeats on trust, whoever sends them."""
+    meeting = Meeting({"t": 6})
+    cut_off, other = meeting.team(2)
+    meeting.swallows = lambda worker, _send: worker is cut_off
+    until(meeting, lambda: len(other.working) == 6)
+    forget_told(meeting)
+    meeting.stop_node()
+    meeting.swallows = lambda _worker, _send: False
+    meeting.start_node(load_ms=8_000)
+    meeting.run(8_000)
+    assert cut_off.told == []
+    meeting.settle()
+    assert len(cut_off.working) == 3
+
+
+def test_member_whose_lease_ran_out_goes_on_once_the_group_is_read() -> None:
+    meeting = Meeting({"t": 6})
+    workers = meeting.team(3)
+    before = [(dict(worker.working), worker.machine.identity) for worker in workers]
+    meeting.stop_node()
+    meeting.run(SESSION_MS)
+    meeting.start_node(load_ms=8_000)
+    meeting.run(8_000)
+    assert all(worker.working == {} for worker in workers)
+    meeting.run(5_000)
+    assert [(worker.working, worker.machine.identity) for worker in workers] == before
+
+
+def test_coordinator_that_takes_long_to_read_its_groups_stops_no_work() -> None:
+    meeting = Meeting({"t": 6})
+    workers = meeting.team(3)
+    forget_told(meeting)
+    meeting.stop_node()
+    meeting.start_node(load_ms=4 * SESSION_MS)
+    meeting.run(6 * SESSION_MS)
+    assert [worker.told for worker in workers] == [[], [], []]
+
+
 def test_close_without_a_coordinator_ends_in_time() -> None:
     meeting = Meeting({"t": 2})
     (worker,) = meeting.team(1)

@@ -38,7 +38,9 @@ def leading() -> Script:
 
 
 def proving() -> Script:
+    """Its assignment took longer than a lease to come."""
     script = syncing()
+    script.sleep(45_000)
     script.sync(T0)
     return script
 
@@ -103,7 +105,7 @@ WAYS: dict[tuple[Phase, Phase], Callable[[], object]] = {
     (P.SYNCING, P.STABLE): lambda: syncing().refuse(Sync, E.REBALANCE_IN_PROGRESS),
     (P.SYNCING, P.OUT): lambda: syncing().refuse(Sync, E.ILLEGAL_GENERATION),
     (P.SYNCING, P.LEAVING): lambda: syncing().close(),
-    (P.PROVING, P.STABLE): lambda: proving().beat(),
+    (P.PROVING, P.STABLE): lambda: proving().sync(T0),
     (P.PROVING, P.OUT): lambda: proving().beat(E.ILLEGAL_GENERATION),
     (P.PROVING, P.LEAVING): lambda: proving().close(),
     (P.STABLE, P.PREPARING): lambda: stable().next_beat(E.REBALANCE_IN_PROGRESS),

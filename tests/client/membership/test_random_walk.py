@@ -70,6 +70,7 @@ class Walk:
             self.connection_breaks,
             self.requests_vanish,
             self.node_restarts,
+            self.member_misses_a_restart,
             self.commits,
             self.gives_up,
             self.topic_grows,
@@ -157,10 +158,22 @@ class Walk:
         self.meeting.swallows = swallows
 
     def node_restarts(self) -> None:
-        """The coordinator is away for a while."""
+        """The coordinator is away for a while, and takes a while to read its groups."""
         self.meeting.stop_node()
         self.meeting.run(self.random.choice([1, 1_000, 20_000]))
-        self.meeting.start_node()
+        self.meeting.start_node(self.random.choice([0, 0, 3_000, 20_000]))
+
+    def member_misses_a_restart(self) -> None:
+        """The coordinator restarts while a member is cut off, perhaps for so long as to be dropped.
+
+        It is back before the coordinator has read its groups.
+        """
+        victim = self.any_member()
+        self.meeting.swallows = lambda worker, _send: worker is victim
+        self.meeting.run(self.random.choice([3_000, 9_000, 15_000]))
+        self.meeting.stop_node()
+        self.meeting.swallows = lambda _worker, _send: False
+        self.meeting.start_node(self.random.choice([1_000, 8_000]))
 
     def commits(self) -> None:
         """A member commits for all of its partitions."""
