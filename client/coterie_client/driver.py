@@ -156,13 +156,13 @@ class Driver:
             self._batch()
         return future
 
-    def fetch(self, partition: TopicPartition) -> Awaitable[Position | None]:
-        """Fetch the committed offset."""
+    def fetch(self, partition: TopicPartition, token: int | None) -> Awaitable[Position | None]:
+        """Fetch the committed offset; with a token, as long as that ownership stands."""
         future: asyncio.Future[Position | None] = self._new_future()
         if self.over.is_set():
             _fail(future, ClosedError("the group has been left"))
         else:
-            self._membership.fetch(future, partition)
+            self._membership.fetch(future, partition, token)
             self._batch()
         return future
 

@@ -25,8 +25,8 @@ class Keeper(Protocol):
         """Commit an offset."""
         ...
 
-    def fetch(self, partition: TopicPartition) -> Awaitable[Position | None]:
-        """Fetch the committed offset."""
+    def fetch(self, partition: TopicPartition, token: int | None) -> Awaitable[Position | None]:
+        """Fetch the committed offset; with a token, as long as that ownership stands."""
         ...
 
     def loss(self, partition: TopicPartition) -> PartitionLostError:
@@ -80,7 +80,10 @@ class Partition:
         """
         if not self.is_owned:
             raise self._keeper.loss(self.key)
-        return await self._keeper.fetch(self.key)
+        position = await self._keeper.fetch(self.key, self.token)
+        if not self.is_owned:  # It was lost just after the answer came.
+            raise self._keeper.loss(self.key)
+        return position
 
     async def commit(self, offset: int, metadata: str | None = None) -> None:
         """Commit an offset, and return when it is stored.

@@ -16,8 +16,8 @@ __all__ = ["Standby", "StandbyKeeper"]
 class StandbyKeeper(Protocol):
     """Keeps offsets, and knows what is kept up to date."""
 
-    def fetch(self, partition: TopicPartition) -> Awaitable[Position | None]:
-        """Fetch the committed offset."""
+    def fetch(self, partition: TopicPartition, token: int | None) -> Awaitable[Position | None]:
+        """Fetch the committed offset; with a token, as long as that ownership stands."""
         ...
 
     def note_lag(self, partition: TopicPartition, lag: int) -> None:
@@ -75,7 +75,7 @@ class Standby:
 
     async def committed(self) -> Position | None:
         """Return the offset that the partition's owner has committed; None if there is none yet."""
-        return await self._keeper.fetch(self.key)
+        return await self._keeper.fetch(self.key, None)
 
     async def commit(self, offset: int, metadata: str | None = None) -> NoReturn:
         """Refuse to commit: only work on a partition may."""

@@ -202,7 +202,7 @@ class Worker:
     def fetch(self, key: Any, partition: TopicPartition) -> None:
         """Ask for a committed offset."""
         self.asked.add(key)
-        self.machine.fetch(key, partition)
+        self.machine.fetch(key, partition, self.working.get(partition))
         self.do(self.machine.fire(self.meeting.now_ms))
 
     def release(self, *partitions: TopicPartition) -> None:

@@ -158,7 +158,7 @@ class Script:
     def fetch(self, key: Any, partition: TopicPartition) -> None:
         """Ask for a committed offset."""
         self.keys.add(key)
-        self.machine.fetch(key, partition)
+        self.machine.fetch(key, partition, self.working.get(partition))
         self.fire()
 
     def release(self, *partitions: TopicPartition) -> None:

@@ -48,7 +48,7 @@ class Membership:
         self._topics = Topics(context, self._topics_changed)
         self._commits = Commits(context, self._lookup)
         self._fetches = Fetches(context, self._lookup)
-        self._ownership = Ownership(context, self._commits)
+        self._ownership = Ownership(context, self._commits, self._fetches)
         self._standbys = Standbys(context)
         self._imbalance = Imbalance(context)
         self._joining = Joining(
@@ -198,12 +198,13 @@ class Membership:
         """
         self._commits.add(key, partition, token, position)
 
-    def fetch(self, key: Hashable, partition: TopicPartition) -> None:
+    def fetch(self, key: Hashable, partition: TopicPartition, token: int | None) -> None:
         """Fetch the committed offset; it is asked for by the next call that takes the time.
 
-        A `Fetched` with the same key brings it.
+        A `Fetched` with the same key brings it.  With a token, that of an ownership, it fails when
+        that is over.
         """
-        self._fetches.add(key, partition)
+        self._fetches.add(key, partition, token)
 
     def load(self, partition: TopicPartition, value: float, now_ms: int) -> None:
         """Note the load of a partition; the leader is told with the next join."""

@@ -238,16 +238,30 @@ class Commits:
             self._outbox.add(Committed(key, error))
 
 
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """A call that waits for a partition's committed offset."""
+
+    key: Hashable
+    #: Whether it is asked for the work on the partition, and not for a copy of its state.
+    is_owners: bool
+
+
 class Fetches:
-    """Fetches committed offsets, by one request at a time."""
+    """Fetches committed offsets, by one request at a time.
+
+    A question is asked until it is answered, refused for good, or, if the partition's owner asks,
+    the partition is lost: another member may commit for it by then.
+    """
 
     def __init__(self, context: Context, lookup: CoordinatorLookup) -> None:
         self._config = context.config
         self._outbox = context.outbox
+        self._state = context.state
         self._lookup = lookup
         self._pace = _Pace(context.backoff())
-        self._waiting: dict[TopicPartition, list[Hashable]] = {}
-        self._sent: dict[TopicPartition, list[Hashable]] = {}
+        self._waiting: dict[TopicPartition, list[_Question]] = {}
+        self._sent: dict[TopicPartition, list[_Question]] = {}
         self._is_sent = False
 
     @property
@@ -257,9 +271,27 @@ class Fetches:
         may_send = self._waiting and not self._is_sent and node is not None
         return self._pace.until_ms(node) if may_send else None
 
-    def add(self, key: Hashable, partition: TopicPartition) -> None:
-        """Have a partition's committed offset fetched."""
-        self._waiting.setdefault(partition, []).append(key)
+    def add(self, key: Hashable, partition: TopicPartition, token: int | None) -> None:
+        """Have a committed offset fetched, unless the ownership with this token is over.
+
+        Who does not own the partition, and only keeps its state, has no token.
+        """
+        question = _Question(key, is_owners=token is not None)
+        if question.is_owners and self._state.owned.get(partition) != token:
+            self._finish([question], error=PartitionLostError(_named(partition)))
+        else:
+            self._waiting.setdefault(partition, []).append(question)
+
+    def lose(self, partitions: Iterable[TopicPartition]) -> None:
+        """Fail what their owner asked: these partitions are not owned any more."""
+        for partition in partitions:
+            for each in (self._waiting, self._sent):
+                asked = each.pop(partition, [])
+                owners = [question for question in asked if question.is_owners]
+                self._finish(owners, error=PartitionLostError(_named(partition)))
+                others = [question for question in asked if not question.is_owners]
+                if others:
+                    each[partition] = others
 
     def advance(self, now_ms: int) -> None:
         """Send what waits, if that may be done now."""
@@ -292,20 +324,20 @@ class Fetches:
     def fail(self, error: Exception) -> None:
         """Let all that is not answered yet fail."""
         for each in (self._sent, self._waiting):
-            for keys in each.values():
-                self._finish(keys, error=error)
+            for asked in each.values():
+                self._finish(asked, error=error)
             each.clear()
 
     def _requeue(self) -> None:
         """Have what was sent and is not settled go along with the next request."""
-        for partition, keys in self._sent.items():
-            self._waiting.setdefault(partition, [])[:0] = keys
+        for partition, asked in self._sent.items():
+            self._waiting.setdefault(partition, [])[:0] = asked
         self._sent = {}
 
     def _failed(self, failure: Failure, node: NodeAddress, now_ms: int) -> None:
         if failure.kind is FailureKind.REFUSED:
-            for keys in self._sent.values():
-                self._finish(keys, error=failure.reason)
+            for asked in self._sent.values():
+                self._finish(asked, error=failure.reason)
             self._sent = {}
             return
         self._pace.failed(node, now_ms)
@@ -327,14 +359,14 @@ class Fetches:
             if reaction in (Reaction.RETRY, Reaction.FIND_COORDINATOR):
                 worst = reaction
                 continue
-            keys = self._sent.pop(partition)
+            asked = self._sent.pop(partition)
             if reaction is not Reaction.NONE or found is None:
-                self._finish(keys, error=error_for(code, _named(partition)))
+                self._finish(asked, error=error_for(code, _named(partition)))
             elif found.committed_offset < 0:
-                self._finish(keys)
+                self._finish(asked)
             else:
                 position = Position(found.committed_offset, found.metadata or "")
-                self._finish(keys, position=position)
+                self._finish(asked, position=position)
         self._finish_round(worst, node, now_ms)
 
     def _finish_round(self, worst: Reaction, node: NodeAddress, now_ms: int) -> None:
@@ -347,13 +379,13 @@ class Fetches:
 
     def _finish(
         self,
-        keys: Iterable[Hashable],
+        questions: Iterable[_Question],
         *,
         position: Position | None = None,
         error: Exception | None = None,
     ) -> None:
-        for key in keys:
-            self._outbox.add(Fetched(key, position, error))
+        for each in questions:
+            self._outbox.add(Fetched(each.key, position, error))
 
 
 def _entry(number: int, position: Position) -> OffsetCommitRequestPartition:

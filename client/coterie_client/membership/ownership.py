@@ -16,7 +16,7 @@ from coterie_client.membership.events import (
     RevocationOverran,
     RevocationStarted,
 )
-from coterie_client.membership.offsets import Commits
+from coterie_client.membership.offsets import Commits, Fetches
 from coterie_client.wire.addresses import TopicPartition
 
 __all__ = ["Ownership", "token_of"]
@@ -43,12 +43,12 @@ class Ownership:
     draining, until its last commits are stored, and owned all the while.
     """
 
-    def __init__(self, context: Context, commits: Commits) -> None:
+    def __init__(self, context: Context, commits: Commits, fetches: Fetches) -> None:
         self._outbox = context.outbox
         self._state = context.state
         self._loads = context.loads
         self._wall_ms = context.sources.wall_ms
-        self._commits = commits
+        self._commits, self._fetches = commits, fetches
         #: The newest token that each partition ever had here.
         self._newest: dict[TopicPartition, int] = {}
         self._began_ms = 0
@@ -173,7 +173,7 @@ class Ownership:
         """Disown what has been let go of, and what took too long."""
         state = self._state
         done = {each for each in state.draining if not self._commits.is_pending(each)}
-        state.disown(done)
+        self._disown(done)
         self._released |= done
         if self._released and not state.releasing:
             took_ms = now_ms - self._began_ms
@@ -185,11 +185,16 @@ class Ownership:
 
     def _overrun(self, now_ms: int) -> None:
         late = frozenset(self._state.releasing)
-        self._state.disown(late)
-        self._commits.lose(late)
+        self._disown(late)
         self._outbox.add(Abandon(late))
         after_ms = now_ms - self._began_ms
         self._outbox.report(RevocationOverran(partitions=tuple(sorted(late)), after_ms=after_ms))
+
+    def _disown(self, partitions: AbstractSet[TopicPartition]) -> None:
+        """Own these no longer; what is still asked in their name fails."""
+        self._state.disown(partitions)
+        self._commits.lose(partitions)
+        self._fetches.lose(partitions)
 
     # -- losing --------------------------------------------------------------------------------
 
@@ -199,8 +204,7 @@ class Ownership:
         lost = frozenset(owned if partitions is None else owned.keys() & set(partitions))
         if not lost:
             return
-        self._state.disown(lost)
-        self._commits.lose(lost)
+        self._disown(lost)
         self._outbox.add(Lose(lost, reason))
         self._outbox.report(PartitionsLost(partitions=tuple(sorted(lost)), reason=reason))
 

@@ -30,7 +30,7 @@ class FakeKeeper:
             promise.set_result(None)
         return promise
 
-    def fetch(self, partition: TopicPartition) -> Awaitable[Position | None]:
+    def fetch(self, partition: TopicPartition, _: int | None) -> Awaitable[Position | None]:
         """Tell a stored offset."""
         promise: asyncio.Future[Position | None] = asyncio.get_running_loop().create_future()
         promise.set_result(self.stored.get(partition))

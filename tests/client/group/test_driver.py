@@ -106,7 +106,7 @@ class ScriptedMembership:
         self.calls.append(("commit", partition, token, position.offset))
         self.promise = key
 
-    def fetch(self, key: object, partition: TopicPartition) -> None:
+    def fetch(self, key: object, partition: TopicPartition, _: int | None) -> None:
         self.calls.append(("fetch", partition))
         self.promise = key
 
@@ -475,7 +475,7 @@ async def test_owner_is_told_what_to_keep_warm(harness: Harness) -> None:
 async def test_each_turn_of_the_loop_is_a_call_of_its_own(harness: Harness) -> None:
     for _ in range(2):
         before = len(harness.membership.calls)
-        harness.driver.fetch(ORDER)
+        harness.driver.fetch(ORDER, None)
         await settle()
         assert [call[0] for call in harness.membership.calls[before:]] == ["fetch", "released"]
 
@@ -516,7 +516,7 @@ async def test_commit_that_failed_raises(harness: Harness) -> None:
 
 @driven
 async def test_committed_offset_is_told(harness: Harness) -> None:
-    promise = harness.driver.fetch(ORDER)
+    promise = harness.driver.fetch(ORDER, None)
     harness.do(Fetched(harness.membership.promise, Position(5)))
     assert await promise == Position(5)
 
@@ -555,7 +555,7 @@ async def test_error_that_meets_a_cancellation_is_no_complaint(harness: Harness)
 @pytest.mark.parametrize("error", [None, ValueError("broken")])
 @driven
 async def test_end_of_the_membership_is_told(harness: Harness, error: Exception | None) -> None:
-    promise = harness.driver.fetch(ORDER)
+    promise = harness.driver.fetch(ORDER, None)
     harness.do(Stop(error))
     assert harness.driver.over.is_set()
     assert harness.driver.error is error
@@ -574,7 +574,7 @@ async def test_machine_is_left_alone_after_its_end(harness: Harness) -> None:
     with pytest.raises(PartitionLostError):
         await harness.driver.commit(ORDER, 1, Position(1))
     with pytest.raises(ClosedError):
-        await harness.driver.fetch(ORDER)
+        await harness.driver.fetch(ORDER, None)
     await settle()
     assert len(harness.membership.calls) == calls
     assert not harness.driver.owns(ORDER, 1)

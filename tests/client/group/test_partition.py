@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -50,6 +51,20 @@ async def test_lost_partition_tells_no_position(partition: Partition, keeper: Fa
     keeper.lost.add(TOKEN)
     with pytest.raises(PartitionLostError, match=r"orders\[3\]"):
         await partition.committed()
+
+
+async def test_position_is_not_told_when_the_partition_is_lost_as_the_answer_comes(
+    partition: Partition, keeper: FakeKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another member may have gone on from there by now."""
+    answer: asyncio.Future[Position] = asyncio.get_running_loop().create_future()
+    monkeypatch.setattr(keeper, "fetch", lambda *_: answer)
+    asking = asyncio.ensure_future(partition.committed())
+    await asyncio.sleep(0)
+    answer.set_result(Position(7))
+    keeper.lost.add(TOKEN)
+    with pytest.raises(PartitionLostError, match=r"orders\[3\]"):
+        await asking
 
 
 @pytest.mark.parametrize("offset", [-1, 2**63])

@@ -59,7 +59,7 @@ class FakeDriver:
         """These tests do not commit."""
         raise NotImplementedError
 
-    async def fetch(self, _: TopicPartition) -> Position | None:
+    async def fetch(self, *_: object) -> Position | None:
         return Position(7)
 
     def loss(self, _: TopicPartition) -> PartitionLostError:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from coterie_client.membership import ClosedError, FailureKind, Fetched, Phase, Position
+from coterie_client.membership import (
+    ClosedError,
+    FailureKind,
+    Fetched,
+    PartitionLostError,
+    Phase,
+    Position,
+)
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.messages import (
     OffsetFetchRequest,
@@ -101,6 +108,54 @@ def test_unsendable() -> None:
     script.fail(OffsetFetchRequest, FailureKind.REFUSED, error)
     assert script.error_of("k") is error
     assert script.machine.phase is Phase.STABLE
+
+
+@pytest.mark.parametrize("is_sent", [False, True])
+def test_question_of_the_owner_fails_when_its_partition_is_lost(*, is_sent: bool) -> None:
+    """Another member commits for it by then, and its work is not to go on from there."""
+    script = at_work()
+    if not is_sent:
+        script.fetch("before", T1)
+    script.fetch("k", T0)
+    script.sleep(45_000)
+    assert script.working == {}
+    assert isinstance(script.error_of("k"), PartitionLostError)
+
+
+def test_question_of_the_owner_fails_when_its_partition_is_let_go_of() -> None:
+    script = at_work()
+    script.fetch("k", T0)
+    script.fetch("kept", T1)
+    script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.join(6)
+    script.sync(T1)
+    script.release()
+    assert isinstance(script.error_of("k"), PartitionLostError)
+    script.tell_offset(1)
+    script.tell_offset(2)
+    assert position(script, "kept") == Position(2, "m")
+
+
+def test_question_for_a_copy_is_answered_whatever_becomes_of_the_partition() -> None:
+    script = at_work()
+    token = script.working[T0]
+    script.machine.fetch("copy", T0, None)
+    script.machine.fetch("owner", T0, token)
+    script.keys |= {"copy", "owner"}
+    script.fire()
+    script.sleep(45_000)
+    assert isinstance(script.error_of("owner"), PartitionLostError)
+    script.tell_offset(7)
+    assert position(script, "copy") == Position(7, "m")
+
+
+def test_question_of_a_former_owner_is_refused() -> None:
+    script = at_work()
+    script.machine.fetch("k", T0, script.working[T0] - 1)
+    script.keys.add("k")
+    script.fire()
+    assert isinstance(script.error_of("k"), PartitionLostError)
+    assert not script.awaits(OffsetFetchRequest)
 
 
 @pytest.mark.parametrize("is_sent", [False, True])
