@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 from coterie_client.counters import GroupCounters
 from coterie_client.log import ROOT, Log, in_a_line, is_power_of_ten
@@ -24,6 +25,8 @@ class Reporter:
         self._log = Log(f"{ROOT}.group", group=group)
         self._counters = counters
         self._hook = hook
+        #: Whether the hook has asked for the end of the program.
+        self._is_exiting = False
         #: How often each kind of attempt has failed since a coordinator last served.
         self._retries: Counter[str] = Counter()
 
@@ -37,9 +40,20 @@ class Reporter:
             return
         try:
             self._hook(event)
-        except Exception as error:  # noqa: BLE001  # the user's own code
+        except (SystemExit, KeyboardInterrupt) as error:
+            self._exit(error)
+        except BaseException as error:  # noqa: BLE001  # the user's own code; no task is cancelled
             self._counters.hook_failures += 1
             self.unraised("the on_event hook failed", error, of=type(event).__name__)
+
+    def _exit(self, error: BaseException) -> None:
+        """Have the program end by this, as soon as what is being done now has been done.
+
+        Another one would only keep its end from being orderly.
+        """
+        if not self._is_exiting:
+            self._is_exiting = True
+            asyncio.get_running_loop().call_soon(_let_out, error)
 
     def _is_news(self, event: Event) -> bool:
         """Whether an event is more than a repetition.
@@ -67,6 +81,10 @@ class Reporter:
     def unraised(self, text: str, error: BaseException, **details: object) -> None:
         """Tell of an error that is raised nowhere."""
         self._log.write("error", text, {**details, "error": in_a_line(error)}, error)
+
+
+def _let_out(error: BaseException) -> NoReturn:
+    raise error
 
 
 def _readable(details: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from coterie_client.counters import GroupCounters
@@ -121,9 +123,10 @@ def test_hook_is_told_everything() -> None:
     assert told == [event]
 
 
-def test_hook_that_raises_is_logged_and_counted(log: LogLines) -> None:
+@pytest.mark.parametrize("error", [ValueError("hook"), asyncio.CancelledError(), GeneratorExit()])
+def test_hook_that_raises_is_logged_and_counted(log: LogLines, error: BaseException) -> None:
     def hook(_: Event) -> None:
-        raise ValueError("hook")
+        raise error
 
     counters = GroupCounters()
     report = Reporter("billing", counters, hook)
@@ -133,6 +136,32 @@ def test_hook_that_raises_is_logged_and_counted(log: LogLines) -> None:
     assert [line["event"] for line in log if line["log_level"] == "error"] == [
         "the on_event hook failed"
     ] * 2
+
+
+@pytest.mark.parametrize("error", [SystemExit(7), KeyboardInterrupt()])
+def test_hook_ends_the_program_when_what_is_under_way_is_done(error: BaseException) -> None:
+    """And it does so once, or the second exit would break off the end."""
+    done: list[str] = []
+
+    def hook(_: Event) -> None:
+        raise error
+
+    async def main() -> None:
+        counters = GroupCounters()
+        report = Reporter("billing", counters, hook)
+        report(Assigned(partitions=ORDERS))
+        report(Assigned(partitions=ORDERS))
+        done.append("the turn")
+        assert counters.hook_failures == 0
+        try:
+            await asyncio.sleep(60)
+        finally:
+            await asyncio.sleep(0)
+            done.append("the rest")
+
+    with pytest.raises(type(error)):
+        asyncio.run(main())
+    assert done == ["the turn", "the rest"]
 
 
 def test_attempts_are_told_more_and_more_rarely(log: LogLines) -> None:
