@@ -1,15 +1,17 @@
 """Runs a membership on an event loop: its requests, its time, its user's commits.
 
 Each thing that happens is one turn: a call of the machine, then all that the returned actions say,
-in their order, without an await.  What comes up during a turn is done at its end, so the machine is
-never entered while its actions are being done.
+in their order, without an await.  What comes up during a turn waits until that is over, wherever
+it comes from: the user's own code is called in the middle of turns, by the machine (assignors,
+`held`) and by what is done (`on_event`), and may call any method of its group.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 from coterie_client.clock import MemberClock
 from coterie_client.counters import GroupCounters
@@ -43,6 +45,9 @@ from coterie_protocol.exceptions import CoterieError
 
 __all__ = ["Driver"]
 
+#: Tells the machine something, at the present time, and returns what it says is to be done.
+_Call: TypeAlias = Callable[[int], list[Action]]
+
 
 class Driver:
     """Does what a membership says, and tells it what came of that."""
@@ -65,8 +70,11 @@ class Driver:
         self._owner: Owner | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._clock: MemberClock | None = None
-        self._queue: list[Action] = []
-        self._is_performing = False
+        #: Calls of the machine that wait for the present turn to end.
+        self._calls: deque[_Call] = deque()
+        #: What is still to be done in the present turn.
+        self._actions: deque[Action] = deque()
+        self._is_in_turn = False
         self._requests: set[asyncio.Task[None]] = set()
         self._futures: set[asyncio.Future[Any]] = set()
         # What the next turn of the loop tells the machine in one call.
@@ -181,29 +189,38 @@ class Driver:
 
     # -- the machine's turns -------------------------------------------------------------------
 
-    def _turn(self, call: Callable[[int], list[Action]]) -> None:
-        """Call the machine, and do what it says."""
-        if self.over.is_set() or self._clock is None:
+    def _turn(self, call: _Call) -> None:
+        """Call the machine, and do what it says; within a turn, when that is over."""
+        self._calls.append(call)
+        if self._is_in_turn:
             return
+        self._is_in_turn = True
         try:
-            self._queue += call(self._clock.now_ms())
-            if not self._is_performing:
-                self._perform_all()
-                if not self.over.is_set():
-                    self._clock.arm(self._membership.next_deadline())
+            self._take_turns()
         except Exception as error:  # noqa: BLE001  # a bug of ours must end the group, loudly
             self.crash(error)
-
-    def _perform_all(self) -> None:
-        """Do all actions in order; what comes up meanwhile is done after that."""
-        self._is_performing = True
-        try:
-            while self._queue:
-                actions, self._queue = self._queue, []
-                for action in actions:
-                    self._perform(action)
+        except BaseException as error:
+            # The machine may be anywhere in the middle of something, so it can't go on.
+            fault = RuntimeError(f"a turn was broken off by {error!r}")
+            fault.__cause__ = error
+            self.crash(fault)
+            # No task is cancelled within a turn, so the user's own code has just raised this.
+            if not isinstance(error, asyncio.CancelledError):
+                raise
         finally:
-            self._is_performing = False
+            self._is_in_turn = False
+
+    def _take_turns(self) -> None:
+        """Take one turn after the other, until nothing has come up meanwhile."""
+        while self._calls:
+            call = self._calls.popleft()
+            if self.over.is_set() or self._clock is None:
+                continue
+            self._actions += call(self._clock.now_ms())
+            while self._actions:
+                self._perform(self._actions.popleft())
+        if not self.over.is_set() and self._clock is not None:
+            self._clock.arm(self._membership.next_deadline())
 
     def _perform(self, action: Action) -> None:  # noqa: C901  # one case for each action
         assert self._owner is not None
@@ -310,7 +327,8 @@ class Driver:
         if self.over.is_set():
             return
         self._report.crash(error)
-        self._queue.clear()
+        self._calls.clear()
+        self._actions.clear()
         try:
             if self._owner is not None:
                 self._owner.lose(list(self._membership.owned), f"the client has a fault: {error!r}")

@@ -204,7 +204,8 @@ class Group:
     def stop(self) -> None:
         """Begin to end all work and to leave; `run` returns and `changes` ends when that is done.
 
-        It may be called more than once, and from anywhere in the event loop's thread.
+        It may be called more than once, and from anywhere in the event loop's thread, such as from
+        `on_event` or an assignor: it takes effect when what is under way is done.
         """
         self._require_entered()
         self._begin_to_close("stopped")

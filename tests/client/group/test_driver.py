@@ -75,6 +75,12 @@ class ScriptedMembership:
     def rejoin(self, reason: str, now_ms: int) -> list[Action]:
         return self._say("rejoin", reason, now_ms)
 
+    def subscribe(self, topics: Collection[str], now_ms: int) -> list[Action]:
+        return self._say("subscribe", sorted(topics), now_ms)
+
+    def close(self, now_ms: int, **_: object) -> list[Action]:
+        return self._say("close", now_ms)
+
     def answered(self, ticket: int, message: object, now_ms: int) -> list[Action]:
         return self._say("answered", ticket, message, now_ms)
 
@@ -276,6 +282,43 @@ async def test_what_comes_up_meanwhile_is_done_afterwards(harness: Harness) -> N
     harness.on_revoke = call_back
     harness.do(Revoke(frozenset({ORDER}), 1_000), Lose(frozenset(), "x"))
     assert [told[0] for told in harness.told] == ["revoke", "lose", "assign"]
+
+
+@driven
+async def test_call_from_within_the_machine_waits_until_its_turn_is_over(harness: Harness) -> None:
+    """The user's own code is called there: assignors, and what tells of state that is held."""
+    inner: list[list[str]] = []
+
+    def call_back() -> None:
+        harness.membership.on_call = lambda: inner.append([told[0] for told in harness.told])
+        harness.driver.close(leave=True, within_s=1, reason="stopped")
+        harness.driver.subscribe(["parcels"])
+        assert harness.names() == ["start", "rejoin"]
+
+    harness.membership.on_call = call_back
+    harness.do(Assign({ORDER: 9}, 4))
+    assert harness.names() == ["start", "rejoin", "close", "subscribe"]
+    assert inner == [["assign"], ["assign"]]
+
+
+@driven
+async def test_call_from_within_an_action_waits_for_the_other_actions(harness: Harness) -> None:
+    def call_back(_: Collection[TopicPartition]) -> None:
+        harness.driver.rejoin("again")
+        assert harness.names() == ["start", "rejoin"]
+
+    harness.on_revoke = call_back
+    harness.do(Revoke(frozenset({ORDER}), 1_000), Lose(frozenset(), "x"))
+    assert harness.names() == ["start", "rejoin", "rejoin"]
+
+
+@driven
+async def test_what_waits_for_a_turn_is_dropped_when_that_ends_the_membership(
+    harness: Harness,
+) -> None:
+    harness.on_revoke = lambda _: harness.driver.rejoin("again")
+    harness.do(Revoke(frozenset({ORDER}), 1_000), Stop(None))
+    assert harness.names() == ["start", "rejoin"]
 
 
 @driven
@@ -618,6 +661,37 @@ async def test_fault_of_ours_ends_the_group_loudly(harness: Harness, where: str)
     assert isinstance(harness.driver.error, ZeroDivisionError)
     assert [type(fault) for fault in harness.faults] == [ZeroDivisionError]
     assert [told[:2] for told in harness.told[-2:]] == [("lose", {ORDER}), ("end",)]
+
+
+@pytest.mark.parametrize("error", [SystemExit(7), KeyboardInterrupt()])
+@driven
+async def test_exit_from_within_the_machine_ends_the_group_and_the_program(
+    harness: Harness, error: BaseException
+) -> None:
+    def leave() -> None:
+        raise error
+
+    harness.membership.on_call = leave
+    with pytest.raises(type(error)):
+        harness.do()
+    assert harness.driver.over.is_set()
+    assert [told[:2] for told in harness.told] == [("lose", {ORDER}), ("end",)]
+
+
+@driven
+async def test_cancellation_that_the_users_code_raises_ends_the_group_as_an_error(
+    harness: Harness,
+) -> None:
+    error = asyncio.CancelledError()
+
+    def fail() -> None:
+        raise error
+
+    harness.membership.on_call = fail
+    harness.do()
+    assert harness.driver.over.is_set()
+    assert isinstance(harness.driver.error, RuntimeError)
+    assert harness.driver.error.__cause__ is error
 
 
 @driven

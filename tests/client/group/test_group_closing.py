@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import gc
 import pickle
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from coterie_assignors import Cluster, CooperativeStickyAssignor, MemberInfo, Partitions
 from coterie_client import (
     ClosedError,
     GroupMisuseError,
@@ -17,6 +19,7 @@ from coterie_client import (
     PartitionLostError,
     Phase,
     Restart,
+    Standby,
     Stop,
 )
 from coterie_client.errors import ConfigurationError
@@ -70,6 +73,64 @@ async def test_work_may_stop_the_group() -> None:
     async with world(2) as here, here.group("a") as group:
         await group.run(work)
         assert here.recorder.running() == set()
+
+
+class Calling(CooperativeStickyAssignor):
+    """Calls back in the middle of what the member does with it."""
+
+    def __init__(self, at: str, call: Callable[[], None]) -> None:
+        self._at = at
+        self._call = call
+
+    def subscription_user_data(
+        self, topics: Collection[str], owned: Partitions, generation: int
+    ) -> bytes | None:
+        self._reach("subscription_user_data")
+        return super().subscription_user_data(topics, owned, generation)
+
+    def assign(self, cluster: Cluster, members: Mapping[str, MemberInfo]) -> dict[str, Partitions]:
+        self._reach("assign")
+        return super().assign(cluster, members)
+
+    def on_assignment(
+        self, assignment: Partitions, generation: int, user_data: bytes | None = None
+    ) -> None:
+        self._reach("on_assignment")
+        super().on_assignment(assignment, generation, user_data)
+
+    def _reach(self, where: str) -> None:
+        if where == self._at:
+            self._call()
+
+
+@pytest.mark.parametrize("at", ["subscription_user_data", "assign", "on_assignment"])
+async def test_assignor_may_stop_the_group(at: str) -> None:
+    async with world(2) as here:
+        assignor = Calling(at, lambda: group.stop())  # noqa: PLW0108  # it is made below
+        async with here.group("a", assignors=[assignor]) as group:
+            await group.run(here.work("a"))
+        assert group.phase is Phase.OVER
+        assert here.recorder.running() == set()
+        assert here.server_members() == set()
+
+
+async def test_state_that_is_asked_for_may_stop_the_group() -> None:
+    asked = 0
+
+    def held() -> dict[tuple[str, int], int | None]:
+        nonlocal asked
+        asked += 1
+        if asked > 1:  # First, `run` looks whether it can be asked.
+            group.stop()
+        return {}
+
+    async def restore(_: Standby) -> None:
+        await forever()
+
+    async with world(2) as here, here.group("a") as group:
+        await group.run(here.work("a"), warm=restore, held=held)
+        assert here.recorder.entries == []
+        assert here.server_members() == set()
 
 
 async def test_stop_before_anything_has_come_about() -> None:
