@@ -94,6 +94,10 @@ class Changes:
         reader = self._reader
         return reader is not None and reader is not task and not reader.done()
 
+    def leave_out_unread(self) -> None:
+        """Tell of nothing that was not read by now: the block was left, and nobody reads."""
+        self._pending.clear()
+
     # -- what the partition owner tells --------------------------------------------------------
 
     def assigned(self, partitions: Sequence[Partition]) -> None:

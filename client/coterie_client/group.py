@@ -347,6 +347,7 @@ class Group:
             )
         if self._changes is not None and not self._changes.is_read_elsewhere(current):
             self._owner.detach()
+            self._changes.leave_out_unread()
         if self._shutting is None:
             self._shutting = asyncio.create_task(self._shut_down(), name="coterie closing")
         cancelled: asyncio.CancelledError | None = None

@@ -61,6 +61,7 @@ class PartitionOwner:
         self._partitions: dict[TopicPartition, Partition] = {}
         self._leaving: set[TopicPartition] = set()
         self._listener: RebalanceListener | None = None
+        self._former_listener: RebalanceListener | None = None
         self._standbys: dict[TopicPartition, Standby] = {}
         self._standby_listener: StandbyListener | None = None
 
@@ -87,8 +88,8 @@ class PartitionOwner:
             listener.held(self.standbys)
 
     def detach(self) -> None:
-        """Have no listener any more."""
-        self._listener = None
+        """Have no listener any more, but for the end of the group."""
+        self._former_listener, self._listener = self._listener, None
         self.released([self._partitions[key] for key in sorted(self._leaving)])
 
     def released(self, partitions: Iterable[Partition]) -> None:
@@ -165,8 +166,9 @@ class PartitionOwner:
     def end(self) -> None:
         """Note that the group is over."""
         self.keep_warm({}, 0)
-        if self._listener is not None:
-            self._listener.ended()
+        for each in (self._listener, self._former_listener):
+            if each is not None:
+                each.ended()
 
     def _drop(self, partitions: Collection[TopicPartition]) -> list[Partition]:
         # What was released is missing here; it may still have had commits on their way.

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from coterie_client import Assigned, Change, Group, Lost, PartitionLostError, Revoked
+from coterie_client import Assigned, Change, Changes, Group, Lost, PartitionLostError, Revoked
 from coterie_client.events import Assigned as AssignedEvent
-from coterie_client.events import Fenced, PartitionsReleased
+from coterie_client.events import Fenced, PartitionsLost, PartitionsReleased
 from coterie_protocol.errors import FencedInstanceIdError
 from tests.client.group.world import World, world
 
@@ -109,6 +109,70 @@ async def test_leaving_the_loop_at_a_revocation_closes_the_group() -> None:
                     await b.stop()
                     break
         assert here.server_members() == set()
+
+
+async def kinds_read(changes: Changes) -> list[type[Change]]:
+    """Read changes to their end."""
+    return [type(change) async for change in changes]
+
+
+@pytest.mark.parametrize("is_begun", [False, True])
+async def test_loop_that_is_read_after_the_block_was_left_ends(*, is_begun: bool) -> None:
+    async with world(2) as here:
+        async with here.group("a") as group:
+            changes = group.changes()
+            if is_begun:
+                await anext(changes)
+            else:
+                await here.recorder.until(lambda: bool(here.recorder.of(AssignedEvent)))
+        async with asyncio.timeout(60):
+            assert await kinds_read(changes) == []
+
+
+async def test_loop_that_begins_while_the_block_is_left_ends() -> None:
+    """Its task was made within the block, and had no turn yet."""
+    async with world(2) as here:
+        async with here.group("a") as group:
+            await here.recorder.until(lambda: bool(here.recorder.of(AssignedEvent)))
+            looping = asyncio.create_task(kinds_read(group.changes()))
+        async with asyncio.timeout(60):
+            assert await looping == []
+
+
+async def test_loop_that_is_read_after_the_group_has_failed_raises_its_error() -> None:
+    async with world(2) as here:
+        group = here.group("a", instance="one")
+        await group.__aenter__()
+        changes = group.changes()
+        await anext(changes)
+        async with here.member("b", instance="one"):
+            await here.recorder.until(lambda: bool(here.recorder.of(Fenced, "a")))
+        await group.aclose()
+        with pytest.raises(FencedInstanceIdError):
+            await kinds_read(changes)
+
+
+async def test_partitions_say_at_once_that_they_are_lost_while_others_are_finished() -> None:
+    """The loop tells of it only when the body is done."""
+    async with world(2) as here, here.group("a", instance="one") as group:
+        changes = group.changes()
+        assigned = await anext(changes)
+        async with here.member("b"):
+            revoked = await anext(changes)
+            assert isinstance(revoked, Revoked)
+            assert all(partition.is_owned for partition in assigned.partitions)
+            async with here.member("c", instance="one"):
+                await here.recorder.until(lambda: bool(here.recorder.of(Fenced, "a")))
+                assert not any(partition.is_owned for partition in assigned.partitions)
+                (lost,) = here.recorder.of(PartitionsLost, "a")
+                assert {f"{topic}[{number}]" for topic, number in lost.partitions} == names(
+                    assigned
+                )
+                told = await anext(changes)
+                assert isinstance(told, Lost)
+                assert names(told) == names(assigned)
+                with pytest.raises(FencedInstanceIdError):
+                    await anext(changes)
 
 
 async def loop_elsewhere(here: World, group: Group, gate: asyncio.Event) -> list[type[Change]]:
