@@ -52,7 +52,7 @@ class GroupCounters:
         match event:
             case m.Assigned():
                 self.assigned += len(event.partitions)
-            case m.PartitionsReleased():
+            case m.PartitionsReleased() | m.CommitsUnconfirmed():
                 self.released += len(event.partitions)
             case m.PartitionsLost():
                 self.lost += len(event.partitions)

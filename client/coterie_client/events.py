@@ -3,6 +3,7 @@
 from coterie_client.membership.events import (
     Assigned,
     AssignmentReceived,
+    CommitsUnconfirmed,
     CoordinatorFound,
     CoordinatorLost,
     CoordinatorReached,
@@ -46,6 +47,7 @@ from coterie_client.work.events import (
 __all__ = [
     "Assigned",
     "AssignmentReceived",
+    "CommitsUnconfirmed",
     "CoordinatorFound",
     "CoordinatorLost",
     "CoordinatorReached",

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final
 __all__ = [
     "Assigned",
     "AssignmentReceived",
+    "CommitsUnconfirmed",
     "CoordinatorFound",
     "CoordinatorLost",
     "CoordinatorReached",
@@ -191,6 +192,16 @@ class PartitionsReleased(Event):
     text = "released"
     partitions: Partitions
     took_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitsUnconfirmed(Event):
+    """Work on partitions has ended, and its last commits were not answered in time."""
+
+    severity = Severity.WARNING
+    text = "released, and the last commits may not be stored"
+    partitions: Partitions
+    after_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

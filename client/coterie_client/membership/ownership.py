@@ -11,6 +11,7 @@ from coterie_client.membership.context import Context
 from coterie_client.membership.events import (
     Assigned,
     AssignmentReceived,
+    CommitsUnconfirmed,
     PartitionsLost,
     PartitionsReleased,
     RevocationOverran,
@@ -184,11 +185,16 @@ class Ownership:
             self._overrun(now_ms)
 
     def _overrun(self, now_ms: int) -> None:
-        late = frozenset(self._state.releasing)
-        self._disown(late)
-        self._outbox.add(Abandon(late))
+        """Let go of everything that is left, whose work or whose last commits took too long."""
+        late, unconfirmed = frozenset(self._state.finishing), tuple(sorted(self._state.draining))
+        self._disown(self._state.releasing)
         after_ms = now_ms - self._began_ms
-        self._outbox.report(RevocationOverran(partitions=tuple(sorted(late)), after_ms=after_ms))
+        if unconfirmed:
+            self._outbox.report(CommitsUnconfirmed(partitions=unconfirmed, after_ms=after_ms))
+        if late:
+            self._outbox.add(Abandon(late))
+            partitions = tuple(sorted(late))
+            self._outbox.report(RevocationOverran(partitions=partitions, after_ms=after_ms))
 
     def _disown(self, partitions: AbstractSet[TopicPartition]) -> None:
         """Own these no longer; what is still asked in their name fails."""

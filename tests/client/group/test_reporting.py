@@ -9,6 +9,7 @@ import pytest
 from coterie_client.counters import GroupCounters
 from coterie_client.events import (
     Assigned,
+    CommitsUnconfirmed,
     CoordinatorFound,
     CoordinatorLost,
     Event,
@@ -106,6 +107,7 @@ def test_partitions_are_listed_briefly(partitions: list[tuple[str, int]], text: 
         (PartitionsReleased(partitions=ORDERS, took_ms=1), "released", 5),
         (PartitionsLost(partitions=ORDERS, reason="x"), "lost", 5),
         (RevocationOverran(partitions=ORDERS, after_ms=1), "overran", 5),
+        (CommitsUnconfirmed(partitions=ORDERS, after_ms=1), "released", 5),
         (WorkStarted(partition=("orders", 1), token=1), "work_started", 1),
     ],
 )

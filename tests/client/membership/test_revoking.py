@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 
 from coterie_client.membership import Abandon, PartitionLostError, Phase, Revoke
-from coterie_client.membership.events import PartitionsReleased, RevocationOverran
+from coterie_client.membership.events import (
+    CommitsUnconfirmed,
+    PartitionsReleased,
+    RevocationOverran,
+)
 from coterie_protocol.consumer import flatten
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.messages import JoinGroupRequest, OffsetCommitRequest
@@ -92,9 +96,23 @@ def test_overrun_of_a_last_commit() -> None:
     script.commit("k", U0, 7)
     script.release()
     live(script, RELEASE_MS)
-    assert script.told[-1] == Abandon(frozenset({U0}))
+    assert [type(each) for each in script.told] == [Revoke]
+    assert script.seen(RevocationOverran) == []
+    (unconfirmed,) = script.seen(CommitsUnconfirmed)
+    assert (unconfirmed.partitions, unconfirmed.after_ms) == ((U0,), RELEASE_MS)
     assert isinstance(script.error_of("k"), PartitionLostError)
     assert script.awaits(JoinGroupRequest)
+
+
+def test_overrun_of_work_and_of_a_last_commit() -> None:
+    script = at_work()
+    script.subscribe("t")
+    script.commit("k", U0, 7)
+    script.release(U0)
+    live(script, RELEASE_MS)
+    assert script.told[-1] == Abandon(frozenset({U1}))
+    assert [event.partitions for event in script.seen(RevocationOverran)] == [(U1,)]
+    assert [event.partitions for event in script.seen(CommitsUnconfirmed)] == [(U0,)]
 
 
 def test_late_release() -> None:

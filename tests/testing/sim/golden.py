@@ -94,6 +94,7 @@ _TOLD: Final[dict[type[Any], Callable[[Any], str]]] = {
     client.AssignmentReceived: _plus,
     client.RevocationStarted: lambda e: f"finishes {partitions(e.partitions)}: {e.reason}",
     client.PartitionsReleased: lambda e: f"releases {partitions(e.partitions)}",
+    client.CommitsUnconfirmed: lambda e: f"releases {partitions(e.partitions)}, in doubt",
     client.RevocationOverran: lambda e: f"is late, and no longer owns {partitions(e.partitions)}",
     client.PartitionsLost: lambda e: f"stops at once {partitions(e.partitions)}: {e.reason}",
     client.CoordinatorLost: lambda _: "lost the coordinator",
