@@ -169,12 +169,19 @@ class ServedShard(ABC, Generic[C, R, Q]):
 
     def _refuse(self, request: Q) -> None:
         """Answer with an error, or hang up where no error would do without harm."""
-        answer = refusal(request.message, request.version, self._trouble)
+        answer = refusal(request.message, request.version, self._told_trouble())
         if answer is not None:
             request.reply(answer)
         else:
             why = "the node is stopping" if self._is_closed else "topics can't be read just now"
             request.close(why)
+
+    def _told_trouble(self) -> ErrorCode:
+        """What clients are told: only who is sure to own it says that it reads the shard."""
+        # For members carry on by that, and another node might drop them meanwhile.
+        is_reading = self._trouble is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        is_in_doubt = is_reading and not self._trust.holds
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE if is_in_doubt else self._trouble
 
     # -- steps ---------------------------------------------------------------------------------
 

@@ -259,6 +259,23 @@ async def test_a_shard_that_is_lost_while_it_is_read_is_not_served(harness: Harn
     assert error_of(await harness.commit(1)) == ErrorCode.NOT_COORDINATOR
 
 
+async def test_heartbeats_are_taken_on_trust_only_while_no_other_node_can_have_the_shard(
+    harness: Harness,
+) -> None:
+    """A node whose store hangs may go on reading a shard that another one serves by then."""
+    elapsed_s = 0.0
+    trust = LeaseTrust(lambda: elapsed_s)
+    trust.extend(0.0, 10_000)
+    reading = harness.another(trust)
+    message = m.HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+    first, second = Pending(message, 4), Pending(message, 4)
+    reading.handle(first)
+    elapsed_s = 9.5
+    reading.handle(second)
+    assert (await first.answer).error_code == ErrorCode.NONE
+    assert (await second.answer).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
 async def test_a_shard_that_comes_back_is_read_anew(harness: Harness) -> None:
     """Another node may have written to it meanwhile."""
     harness.shard.fence()
