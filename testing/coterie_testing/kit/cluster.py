@@ -13,6 +13,7 @@ from coterie_client.wire import default_dial
 from coterie_protocol.journal import Event, Line
 from coterie_server.config.settings import Settings
 from coterie_testing.kit.faults import Faults
+from coterie_testing.kit.topics import checked_topics
 from coterie_testing.sim.coordinator import ADDRESS, SimulatedCoordinator
 from coterie_testing.virtual import Disk, Network, Process, Scheduler
 from coterie_testing.virtual.scheduler import ExternalCall
@@ -107,13 +108,16 @@ class Cluster:
             self.scheduler,
             self.network,
             Settings(**values),
-            dict(topics or {}),
+            checked_topics(topics),
             Disk(self.scheduler),
             gate=self.faults.gate,
         )
         self._restart: ExternalCall | None = None
         self._coordinator.start()
-        self.run_until(lambda: self._coordinator.is_up)
+        self.run_until(lambda: self._coordinator.is_up or self._coordinator.refusal is not None)
+        if self._coordinator.refusal is not None:
+            self.close()
+            raise self._coordinator.refusal
 
     @property
     def bootstrap(self) -> str:

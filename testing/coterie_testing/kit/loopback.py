@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
@@ -15,6 +16,7 @@ from coterie_server.config.settings import Settings
 from coterie_server.group import Group
 from coterie_server.server import Address, ListenerOptions, Server, ServerOptions
 from coterie_testing.kit.faults import Faults
+from coterie_testing.kit.topics import checked_topics
 
 __all__ = ["LoopbackCoordinator"]
 
@@ -59,15 +61,14 @@ class LoopbackCoordinator:
         self._options = ServerOptions(
             settings=Settings(**values),
             listeners=(ListenerOptions(Address("127.0.0.1", 0)),),
-            topics=dict(topics or {}),
+            topics=checked_topics(topics),
             store=f"sqlite:{folder / 'groups.db'}",
         )
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="coterie coordinator")
+        self._thread: _LoopThread | None = None
         self._server: Server | None = None
         self._log = _EventLog()
         #: Faults of requests.
-        self.faults = Faults(self._loop.time, self._hand_on)
+        self.faults = Faults(time.monotonic, self._hand_on)
 
     @property
     def bootstrap(self) -> str:
@@ -83,13 +84,21 @@ class LoopbackCoordinator:
 
     def start(self) -> None:
         """Start; the port stays the same from now on."""
-        if not self._thread.is_alive():
-            self._thread.start()
-        self._do(self._start())
+        if self._server is not None:
+            raise RuntimeError("the coordinator runs already; stop it first")
+        if self._thread is None:
+            self._thread = _LoopThread()
+        try:
+            self._do(self._start())
+        except BaseException:
+            # Nobody closes what did not start, and its thread would keep the process from ending.
+            self._end_thread()
+            raise
 
     def stop(self) -> None:
         """Stop; clients are told so."""
-        self._do(self._stop())
+        if self._server is not None:
+            self._do(self._stop())
 
     def restart(self) -> None:
         """Stop and start again, on the same port, with what was stored."""
@@ -97,12 +106,11 @@ class LoopbackCoordinator:
         self.start()
 
     def close(self) -> None:
-        """Stop for good."""
-        if self._thread.is_alive():
-            self._do(self._stop())
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join(_TIMEOUT_S)
-        self._loop.close()
+        """Stop, and end the thread."""
+        try:
+            self.stop()
+        finally:
+            self._end_thread()
 
     def __enter__(self) -> Self:
         self.start()
@@ -124,10 +132,16 @@ class LoopbackCoordinator:
         if server is not None:
             await server.stop()
 
+    def _end_thread(self) -> None:
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.end()
+
     # -- groups and topics ---------------------------------------------------------------------
 
     def create_topic(self, name: str, partitions: int) -> None:
         """Create a topic, or let it grow."""
+        checked_topics({name: partitions})
         self._do(self._running.ensure_topic(name, partitions))
 
     def members(self, group: str) -> tuple[str, ...]:
@@ -143,8 +157,10 @@ class LoopbackCoordinator:
         return self._look(group, lambda found: found.generation, 0)
 
     def _look(self, group: str, see: Callable[[Group], T], otherwise: T) -> T:
+        running = self._running
+
         async def look() -> T:
-            found = self._running.node.group(group)
+            found = running.node.group(group)
             return otherwise if found is None else see(found)
 
         return self._do(look())
@@ -161,5 +177,39 @@ class LoopbackCoordinator:
 
     def _do(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in the coordinator's thread, and return its result."""
+        assert self._thread is not None
+        return self._thread.do(work)
+
+
+class _LoopThread:
+    """A thread with an event loop."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        # A daemon, so that not even a test that forgets to close it hangs at its end.
+        self._thread = threading.Thread(target=self._run, name="coterie coordinator", daemon=True)
+        self._thread.start()
+
+    def do(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine in the thread, and return its result."""
         done: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
-        return done.result(_TIMEOUT_S)
+        try:
+            return done.result(_TIMEOUT_S)
+        except TimeoutError:
+            if not done.cancel():
+                raise  # the coroutine's own
+            raise TimeoutError(f"the coordinator did not answer for {_TIMEOUT_S:g} s") from None
+
+    def end(self) -> None:
+        """End the thread, and all that runs in it."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_TIMEOUT_S)
+
+    def _run(self) -> None:
+        self._loop.run_forever()
+        # A start that took too long was cancelled, and has to give back what it took.
+        for task in (left := asyncio.all_tasks(self._loop)):
+            task.cancel()
+        if left:
+            self._loop.run_until_complete(asyncio.wait(left))
+        self._loop.close()

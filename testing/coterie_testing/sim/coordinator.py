@@ -131,6 +131,8 @@ class SimulatedCoordinator:
     addresses: tuple[NodeAddress, ...] = (ADDRESS,)
     #: Whether it has made its topics; what becomes of them then is up to administrators.
     has_served: bool = False
+    #: Why it could not make them; it serves without them, after a restart.
+    refusal: TopicRefusal | None = None
     #: Sees requests and their answers.
     requests: RequestObserver | None = None
     #: Told of every line of the journal, with the fence under which its writer has the shard.
@@ -229,6 +231,7 @@ class SimulatedCoordinator:
         except TopicRefusal as refusal:
             # An administrator may have changed its topics, by way of another coordinator.
             self.has_served = refusal.name != "not_available"
+            self.refusal = refusal if self.has_served else None
             process.call_soon(self._give_up, process)
 
     async def _open(self, process: Process) -> None:

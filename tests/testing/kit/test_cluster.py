@@ -13,6 +13,7 @@ from coterie_client.admin import Admin
 from coterie_protocol import ApiKey
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import RebalanceStarted
+from coterie_server.topics import TopicRefusal
 from coterie_testing.kit import Cluster
 from coterie_testing.virtual import IdleError
 
@@ -63,6 +64,21 @@ def shop(cluster: Cluster) -> Iterator[Shop]:
     shop = Shop(cluster.bootstrap)
     yield shop
     shop.owners.clear()
+
+
+@pytest.mark.parametrize(
+    ("topics", "what"),
+    [
+        ({"orders shard": 3}, "Topic name is invalid"),
+        ({"orders": 0}, "can't have 0 partitions"),
+        ({"orders": "3"}, "names with their numbers of partitions"),
+    ],
+)
+def test_mistake_in_a_topic_is_raised(
+    coterie_cluster: Callable[..., Cluster], topics: dict[str, int], what: str
+) -> None:
+    with pytest.raises((TopicRefusal, TypeError), match=what):
+        coterie_cluster(topics)
 
 
 def test_workers_share_the_work(cluster: Cluster, shop: Shop) -> None:

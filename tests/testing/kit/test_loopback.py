@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
+import socket
+import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer
@@ -12,7 +17,9 @@ from coterie_client import Group, Partition
 from coterie_protocol import ApiKey
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import MemberJoined
-from coterie_testing.kit import LoopbackCoordinator
+from coterie_server.server import Server, ServerError
+from coterie_server.topics import TopicRefusal
+from coterie_testing.kit import LoopbackCoordinator, loopback
 
 Make = Callable[..., LoopbackCoordinator]
 
@@ -99,3 +106,73 @@ def test_stopped_coordinator_is_an_error_at_once(coterie_coordinator: Make) -> N
     coordinator.stop()
     with pytest.raises(RuntimeError, match="stopped"):
         coordinator.members("shop")
+
+
+def threads() -> set[str]:
+    """The names of the threads that run."""
+    return {thread.name for thread in threading.enumerate()}
+
+
+@pytest.mark.parametrize(
+    ("topics", "what"),
+    [
+        ({"orders shard": 3}, "Topic name is invalid"),
+        ({"": 1}, "Topic name is invalid"),
+        ({"orders": 0}, "can't have 0 partitions"),
+        ({"orders": 10**9}, "can't have 1000000000 partitions"),
+        ({"orders": "3"}, "names with their numbers of partitions"),
+    ],
+)
+def test_mistake_in_a_topic_is_raised_and_leaves_no_thread(
+    coterie_coordinator: Make, topics: dict[str, int], what: str
+) -> None:
+    with pytest.raises((TopicRefusal, TypeError), match=what):
+        coterie_coordinator(topics)
+    assert "coterie coordinator" not in threads()
+
+
+def test_start_that_never_ends_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = threading.Event()
+
+    async def never(_: object) -> None:
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            closed.set()
+
+    monkeypatch.setattr(Server, "start", never)
+    monkeypatch.setattr(loopback, "_TIMEOUT_S", 0.2)
+    with pytest.raises(TimeoutError, match="did not answer for"):
+        LoopbackCoordinator(folder=tmp_path).start()
+    assert closed.is_set()
+    assert "coterie coordinator" not in threads()
+
+
+def test_coordinator_that_could_not_start_again_leaves_no_thread(tmp_path: Path) -> None:
+    with LoopbackCoordinator(folder=tmp_path) as coordinator:
+        coordinator.stop()
+        host, port = coordinator.bootstrap.split(":")
+        with socket.create_server((host, int(port))):
+            with pytest.raises(ServerError, match=re.escape(coordinator.bootstrap)):
+                coordinator.start()
+            assert "coterie coordinator" not in threads()
+        coordinator.start()
+        assert coordinator.members("shop") == ()
+    assert "coterie coordinator" not in threads()
+
+
+def test_running_coordinator_can_not_be_started(coterie_coordinator: Make) -> None:
+    coordinator = coterie_coordinator()
+    with pytest.raises(RuntimeError, match="runs already; stop it first"):
+        coordinator.start()
+    assert coordinator.members("shop") == ()
+
+
+def test_closed_coordinator_can_be_started_again(tmp_path: Path) -> None:
+    coordinator = LoopbackCoordinator({"orders": 1}, folder=tmp_path)
+    for _ in range(2):
+        with coordinator:
+            assert coordinator.members("shop") == ()
+        with pytest.raises(RuntimeError, match="stopped"):
+            coordinator.members("shop")
+    coordinator.close()
