@@ -113,7 +113,10 @@ class Directory:
     @property
     def trouble(self) -> str | None:
         """Why the group is not being watched, if it is not."""
-        return None if self._trouble is None else str(self._trouble)
+        trouble = self._trouble
+        if isinstance(trouble, CoterieClientError | OSError) and str(trouble):
+            return str(trouble)
+        return None if trouble is None else in_a_line(trouble)
 
     async def owner(
         self,
@@ -199,8 +202,8 @@ class Directory:
             raise ClientClosedError("the directory was closed")
         if self._task is None:
             raise GroupMisuseError("Enter the directory first: async with Directory(...) as it.")
-        if self._task.done() and not self._task.cancelled():
-            self._task.result()
+        if self._task.done():
+            raise ClientClosedError("the task that watches for the directory was cancelled")
 
     # -- watching ------------------------------------------------------------------------------
 
@@ -213,6 +216,10 @@ class Directory:
                 self._log.debug("a node has ended the watch", node=address)
                 self._trouble = ConnectionLostError(f"{address} has ended the watch")
             except (OSError, TimeoutError, CoterieClientError) as error:
+                self._note(error)
+            except Exception as error:  # noqa: BLE001  # a bug must not end the watch without a word
+                if is_power_of_ten(self._backoff.failures + 1):
+                    self._log.write("error", "watching failed", {"node": address}, error)
                 self._note(error)
             attempt += 1
             await asyncio.sleep(self._backoff.next_ms() / 1000)

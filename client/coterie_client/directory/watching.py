@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import socket
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -15,9 +16,14 @@ from coterie_client.directory.http_stream import EventStream, ServerEvent
 from coterie_client.errors import (
     AnswerTimedOutError,
     ConfigurationError,
+    ConnectionFailedError,
     ConnectionLostError,
     DirectoryRefusedError,
+    UnknownHostError,
 )
+from coterie_client.wire.addresses import NodeAddress
+from coterie_client.wire.dialling import reach
+from coterie_protocol.exceptions import CoterieError
 
 if TYPE_CHECKING:
     import ssl
@@ -102,9 +108,7 @@ class Watching:
 
         `heard` is called whenever something comes, and `take` with each event.
         """
-        async with asyncio.timeout(self._silence_s):
-            tls = self._tls() if address.is_https else None
-            reader, writer = await asyncio.open_connection(address.host, address.port, ssl=tls)
+        reader, writer = await self._connect(address)
         try:
             writer.write(self._request(address, last_id))
             stream = EventStream()
@@ -126,6 +130,22 @@ class Watching:
                 async with asyncio.timeout(_CLOSE_S):
                     await writer.wait_closed()
 
+    async def _connect(
+        self, address: HttpAddress
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        tls = self._tls() if address.is_https else None
+        try:
+            async with asyncio.timeout(self._silence_s):
+                return await asyncio.open_connection(
+                    sock=await _reach(address),
+                    ssl=tls,
+                    server_hostname=None if tls is None else address.host,
+                )
+        except TimeoutError:
+            raise ConnectionFailedError(
+                f"no connection to {address} within {self._silence_s:g} seconds"
+            ) from None
+
     async def _read(self, reader: asyncio.StreamReader) -> bytes:
         try:
             async with asyncio.timeout(self._silence_s):
@@ -142,13 +162,39 @@ class Watching:
             "Accept: text/event-stream",
             "Connection: close",
         ]
-        if last_id:
+        # Of one that can't be sent back, another snapshot is what comes in its place.
+        if last_id and last_id.isprintable():
             lines.append(f"Last-Event-ID: {last_id}")
-        if token := self._token():
+        if token := self._current_token():
             lines.append(f"Authorization: Bearer {token}")
-        if any(not line.isprintable() for line in lines):
-            raise ConfigurationError("token must be one line of printable text")
         return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1", "replace")
+
+    def _current_token(self) -> str | None:
+        try:
+            token: object = self._token()
+        except CoterieError:
+            raise
+        except Exception as error:
+            # Whatever it asks may be back later.  Its own words may have a secret in them.
+            raise ConnectionFailedError(
+                f"the function that gives tokens failed ({type(error).__name__})"
+            ) from error
+        if token is not None and not (isinstance(token, str) and token.isprintable()):
+            raise ConfigurationError("token must be one line of printable text")
+        return token
+
+
+async def _reach(address: HttpAddress) -> socket.socket:
+    try:
+        return await reach(NodeAddress(address.host, address.port))
+    except socket.gaierror as error:
+        raise UnknownHostError(
+            f"The host {address.host} is not known here ({error.strerror}). Check the name."
+        ) from error
+    except TimeoutError:
+        raise
+    except OSError as error:
+        raise ConnectionFailedError(f"no connection to {address}: {error}") from error
 
 
 def _refusal(stream: EventStream) -> DirectoryRefusedError:

@@ -238,7 +238,7 @@ class _Opening:
             if self._dialled and self.channel.was_silent:
                 reason += ", as the server is silent: it may hang, or not speak Kafka's protocol"
             raise self._failed(reason) from None
-        except (socket.gaierror, UnicodeError) as error:  # the latter for invalid host names
+        except socket.gaierror as error:
             raise self._unknown_host(error) from error
         except ConnectionError as error:  # dialling itself raises a plain OSError
             raise self._failed(_HANDSHAKE_ENDED if tls else str(error) or "it was lost") from error
@@ -312,10 +312,9 @@ class _Opening:
             " server listens there with that security protocol, then try again."
         )
 
-    def _unknown_host(self, error: OSError | UnicodeError) -> UnknownHostError:
-        reason = error.strerror if isinstance(error, OSError) else "it is no valid name"
+    def _unknown_host(self, error: socket.gaierror) -> UnknownHostError:
         return UnknownHostError(
-            f"The host {self._address.host} is not known here ({reason}). Check the name."
+            f"The host {self._address.host} is not known here ({error.strerror}). Check the name."
         )
 
     def _ended_early(self, step: str, error: CoterieClientError) -> ConnectionFailedError:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from coterie_client.wire.addresses import NodeAddress
 
-__all__ = ["Dial", "default_dial", "dial_tcp"]
+__all__ = ["Dial", "default_dial", "dial_tcp", "reach"]
 
 #: Connects a protocol made by the first argument to an address, with TLS if a context is given.
 #: When it returns, `connection_made` has been called; its result is ignored.
@@ -33,7 +33,7 @@ async def dial_tcp(
     make: Callable[[], asyncio.Protocol], address: NodeAddress, tls: ssl.SSLContext | None
 ) -> object:
     """Connect over TCP, to the first of a host's addresses that can be reached."""
-    connected = await _reach(address)
+    connected = await reach(address)
     # From here on, the loop owns the socket.
     return await asyncio.get_running_loop().create_connection(
         make,
@@ -44,14 +44,13 @@ async def dial_tcp(
     )
 
 
-async def _reach(address: NodeAddress) -> socket.socket:
-    """Try a host's addresses in turn.
+async def reach(address: NodeAddress) -> socket.socket:
+    """A socket that is connected to a host, whose addresses are tried in turn.
 
     The loop can try several at a time (`happy_eyeballs_delay`), but leaks a socket if it is
     cancelled at the wrong moment, at least in Python 3.11.
     """
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+    found = await _look_up(address)
     reasons: list[str] = []
     for number, (family, _, protocol, _, target) in enumerate(found, 1):
         timeout_s = _ADDRESS_TIMEOUT_S if number < len(found) else None
@@ -64,6 +63,15 @@ async def _reach(address: NodeAddress) -> socket.socket:
             # The loop's own words contain a tuple.
             reasons.append(os.strerror(error.errno) if error.errno else str(error))
     raise OSError("; ".join(dict.fromkeys(reasons)))
+
+
+async def _look_up(address: NodeAddress) -> list[Any]:
+    try:
+        return await asyncio.get_running_loop().getaddrinfo(
+            address.host, address.port, type=socket.SOCK_STREAM
+        )
+    except ValueError:  # for what can't be a name at all
+        raise socket.gaierror(socket.EAI_NONAME, "it is no valid name") from None
 
 
 async def _connect(family: int, protocol: int, target: Any) -> socket.socket:

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp.test_utils import TestServer
 
 from coterie_client import Directory, DirectoryRefusedError, NoOwnerError, Tls
 from coterie_client.errors import ClientClosedError, ConfigurationError, GroupMisuseError
 from coterie_protocol.member_data import MemberData, join_member_data
 from coterie_protocol.partitioner import partition_of_key
-from coterie_server.backfill import Backfill
-from coterie_server.http import TokenOptions, Tokens, create_app, owners
-from tests.server.http.pages import Node, view_of
+from coterie_server.http import TokenOptions, Tokens, owners
+from tests.client.directory.served import server_of, serving, until, url, why_unknown
+from tests.server.http.pages import Node
 from tests.support.certificates import Authority
 from tests.support.ports import free_port
 from tests.support.watched_world import WatchedWorld
@@ -26,47 +23,6 @@ from tests.support.watched_world import WatchedWorld
 pytestmark = pytest.mark.asyncio
 
 TOLD = join_member_data(None, MemberData("h1:80", {"zone": "z"}))
-
-
-@pytest.fixture
-def world() -> WatchedWorld:
-    """A coordinator in virtual time."""
-    return WatchedWorld()
-
-
-@pytest.fixture
-def node(world: WatchedWorld) -> Node:
-    """Its node."""
-    return Node(world)
-
-
-def server_of(node: Node, tokens: Tokens | None = None, **more: Any) -> TestServer:
-    world = node.world
-    backfill = Backfill(world.history, None, 0)
-    return TestServer(
-        create_app(view_of(node), backfill, world.metrics, tokens=tokens), host="127.0.0.1", **more
-    )
-
-
-@asynccontextmanager
-async def serving(node: Node, port: int = 0) -> AsyncIterator[TestServer]:
-    server = server_of(node, port=port)
-    await server.start_server()
-    try:
-        yield server
-    finally:
-        await server.app.shutdown()
-        await server.close()
-
-
-def url(server: TestServer) -> str:
-    return f"http://127.0.0.1:{server.port}"
-
-
-async def until(true: Callable[[], object]) -> None:
-    async with asyncio.timeout(60):
-        while not true():  # noqa: ASYNC110  # of what has no event
-            await asyncio.sleep(0.005)
 
 
 async def test_owner_of_a_key_is_found(world: WatchedWorld, node: Node) -> None:
@@ -267,12 +223,6 @@ async def test_quiet_watch_is_known_to_be_alive(
 async def test_senseless_options_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         Directory(**{"http": "h:1", "group": "g"} | options)
-
-
-async def why_unknown(directory: Directory) -> str:
-    with pytest.raises(NoOwnerError) as caught:
-        await directory.owner(partition=0, wait=0.05)
-    return str(caught.value)
 
 
 async def test_tls_is_spoken(world: WatchedWorld, node: Node, tmp_path: Path) -> None:

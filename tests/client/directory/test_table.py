@@ -71,6 +71,10 @@ def test_partition_is_unknown_until_something_was_told() -> None:
         '{"owners":[],"topics":{},"generation":"x"}',
         '{"owners":[{"topic":"t"}],"topics":{},"generation":1}',
         '{"owners":[],"gone":[7],"topics":{},"generation":1}',
+        '{"owners":[],"topics":{"t":1e999},"generation":1}',
+        '{"owners":[],"topics":{},"generation":Infinity}',
+        '{"owners":[],"topics":{},"generation":NaN}',
+        '{"owners":[],"gone":[[{},1]],"topics":{},"generation":1}',
         "[" * 100_000,
     ],
 )
