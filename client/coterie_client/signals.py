@@ -2,13 +2,19 @@
 
 Python dies of SIGTERM without a word to its group, whose partitions then stand still for a session.
 All groups of an event loop that ask for it share one handler, which stops each of them.
+
+The handler is Python's, and not the event loop's: loops do not tell which handlers they were given,
+so theirs could not be put back.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import signal
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -40,12 +46,13 @@ class StopSignals:
         Loops without signals, such as those on Windows and in virtual time, are left as they are:
         what Ctrl-C does there, it goes on doing.
         """
-        handler = _of_loops.setdefault(asyncio.get_running_loop(), _Handler())
+        loop = asyncio.get_running_loop()
+        if not _has_signals(loop):
+            return
+        handler = _of_loops.setdefault(loop, _Handler())
         try:
             handler.add(self)
-        except NotImplementedError:
-            return
-        except (RuntimeError, ValueError):
+        except ValueError:
             raise GroupMisuseError(
                 "stop_on_signals works in the main thread only: leave it out, and have the main"
                 " thread call loop.call_soon_threadsafe(group.stop)."
@@ -69,37 +76,59 @@ class _Handler:
 
     def __init__(self) -> None:
         self._groups: list[StopSignals] = []
-        #: What handled each signal before.
-        self._former: dict[signal.Signals, Any] = {}
+        #: What handles each signal now, and what did before.
+        self._handled: dict[signal.Signals, tuple[Callable[..., None], Any]] = {}
 
     def add(self, group: StopSignals) -> None:
         if not self._groups:
+            loop = asyncio.get_running_loop()
             for number in _SIGNALS:
-                former = signal.getsignal(number)
-                loop = asyncio.get_running_loop()
-                loop.add_signal_handler(number, self._received, number)
-                self._former[number] = former
+                ours = partial(self._arrived, loop, number)
+                self._handled[number] = ours, signal.signal(number, ours)
         self._groups.append(group)
 
     def remove(self, group: StopSignals) -> None:
         self._groups.remove(group)
         if not self._groups:
-            for number in list(self._former):
-                self._give_back(number)
+            self.give_back(*_SIGNALS)
 
-    def _give_back(self, number: signal.Signals) -> None:
-        former = self._former.pop(number)
-        asyncio.get_running_loop().remove_signal_handler(number)
-        if former is not None:  # it was set by Python, and not by other code
-            signal.signal(number, former)
+    def give_back(self, *numbers: signal.Signals) -> None:
+        """Have signals handled as before, unless the program handles them otherwise by now."""
+        for number in numbers:
+            ours, former = self._handled.pop(number, (None, None))
+            if ours is not None and signal.getsignal(number) is ours:
+                # What other code than Python's has set can't be put back.
+                signal.signal(number, signal.SIG_DFL if former is None else former)
 
-    def _received(self, number: signal.Signals) -> None:
+    def _arrived(self, loop: asyncio.AbstractEventLoop, number: signal.Signals, *_: object) -> None:
+        """Called by Python wherever the main thread is just then."""
+        if loop.is_closed():  # with a group that nobody has closed
+            self.give_back(*_SIGNALS)
+            signal.raise_signal(number)
+            return
         # Whoever presses Ctrl-C once more is tired of waiting.  SIGTERM stays: some programs, such
         # as timeout(1), send it twice at a time.
-        if signal.SIGINT in self._former:
-            self._give_back(signal.SIGINT)
+        self.give_back(signal.SIGINT)
+        loop.call_soon_threadsafe(self._stop_groups, number)
+
+    def _stop_groups(self, number: signal.Signals) -> None:
         for group in list(self._groups):
             group.received(number)
 
 
 _of_loops: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, _Handler]] = WeakKeyDictionary()
+
+
+def _has_signals(loop: asyncio.AbstractEventLoop) -> bool:
+    return type(loop).add_signal_handler is not asyncio.AbstractEventLoop.add_signal_handler
+
+
+def _leave_to_the_parent() -> None:
+    """Have a child that was forked die of signals, as the groups are its parent's."""
+    for handler in list(_of_loops.values()):
+        with contextlib.suppress(ValueError):  # of a thread that may not handle signals
+            handler.give_back(*_SIGNALS)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_to_the_parent)

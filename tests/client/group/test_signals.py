@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -12,9 +13,11 @@ import uvloop
 
 from coterie_client import Assigned, Group, GroupMisuseError, Phase
 from coterie_client.events import AssignmentReceived, GroupLeft
+from coterie_client.signals import StopSignals
 from tests.client.group.world import world
 
 BOTH = (signal.SIGTERM, signal.SIGINT)
+LOOPS = pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
 
 
 def handlers() -> list[object]:
@@ -133,7 +136,7 @@ async def test_second_ctrl_c_is_handled_as_without_the_option() -> None:
         signal.signal(signal.SIGINT, former)
 
 
-@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+@LOOPS
 def test_every_loop_of_a_process_may_have_groups(
     new_loop: Callable[[], asyncio.AbstractEventLoop],
 ) -> None:
@@ -167,10 +170,91 @@ def test_other_threads_are_told_what_to_do() -> None:
 
 @pytest.mark.asyncio
 async def test_loop_without_signals_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(*_: object) -> None:
-        raise NotImplementedError
-
-    monkeypatch.setattr(asyncio.get_running_loop(), "add_signal_handler", missing)
+    missing = asyncio.AbstractEventLoop.add_signal_handler
+    monkeypatch.setattr(type(asyncio.get_running_loop()), "add_signal_handler", missing)
     before = handlers()
     async with lonely_group():
         assert handlers() == before
+
+
+@LOOPS
+@pytest.mark.parametrize("number", BOTH)
+def test_handlers_that_the_loop_was_given_before_are_called_as_well_and_stay(
+    new_loop: Callable[[], asyncio.AbstractEventLoop], number: signal.Signals
+) -> None:
+    heard: list[str] = []
+
+    async def live() -> None:
+        loop = asyncio.get_running_loop()
+        former = signal.getsignal(number)
+        loop.add_signal_handler(number, heard.append, "the program")
+        async with lonely_group() as group:
+            signal.raise_signal(number)
+            async for _ in group.changes():
+                pass
+        for _ in range(2):
+            signal.raise_signal(number)
+            await asyncio.sleep(0.05)  # uvloop reads signals from a socket
+        loop.remove_signal_handler(number)
+        signal.signal(number, former)
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(live())
+    assert heard == ["the program"] * 3
+
+
+@LOOPS
+def test_handler_that_is_set_while_a_group_is_open_is_left_alone(
+    new_loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    def mine(*_: object) -> None: ...
+
+    async def live() -> None:
+        async with lonely_group():
+            signal.signal(signal.SIGTERM, mine)
+        assert signal.getsignal(signal.SIGTERM) is mine
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(live())
+
+
+def test_signal_does_what_it_did_when_the_loop_was_closed_with_a_group_in_it() -> None:
+    heard: list[int] = []
+    former = signal.signal(signal.SIGTERM, lambda number, _: heard.append(number))
+
+    async def abandon() -> None:
+        listening = StopSignals(lambda _: None)
+        listening.listen()
+
+    with asyncio.Runner() as runner:
+        runner.run(abandon())
+    signal.raise_signal(signal.SIGTERM)
+    signal.raise_signal(signal.SIGTERM)
+    assert heard == [signal.SIGTERM] * 2
+    signal.signal(signal.SIGTERM, former)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing is forked on this system")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@LOOPS
+def test_child_that_is_forked_dies_of_a_signal_and_its_parent_goes_on(
+    new_loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    async def live() -> int:
+        async with lonely_group() as group:
+            child = os.fork()
+            if not child:
+                os.kill(os.getpid(), signal.SIGTERM)
+                os._exit(0)
+            _, status = await asyncio.to_thread(os.waitpid, child, 0)
+            await asyncio.sleep(0.05)
+            assert not group.is_over
+            signal.raise_signal(signal.SIGTERM)
+            async for _ in group.changes():
+                pass
+        return os.waitstatus_to_exitcode(status)
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        assert runner.run(live()) == -signal.SIGTERM
