@@ -8,7 +8,14 @@ from typing import Any, Final
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
 
-__all__ = ["error_answer", "has_error_answer", "join_error", "no_offsets", "sync_error"]
+__all__ = [
+    "can_be_refused",
+    "error_answer",
+    "has_error_answer",
+    "join_error",
+    "no_offsets",
+    "sync_error",
+]
 
 #: OffsetFetch says what is wrong on each partition, then at the top, then on each group.
 _FETCH_TOP_FROM: Final = 2
@@ -24,7 +31,12 @@ def error_answer(message: object, version: int, error: ErrorCode) -> Any:  # noq
 
 def has_error_answer(message: object) -> bool:
     """Whether there is one; what is not answered by an error is hung up on, or can't fail."""
-    return type(message) in _SHAPES
+    return can_be_refused(type(message))
+
+
+def can_be_refused(kind: type[Any]) -> bool:
+    """Whether requests of a class have an answer that says no more than an error."""
+    return kind in _SHAPES
 
 
 # -- members -----------------------------------------------------------------------------------

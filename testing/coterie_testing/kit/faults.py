@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from coterie_protocol import ApiKey
+from coterie_protocol import ApiKey, request_class
+from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
+from coterie_server.error_answers import can_be_refused
 from coterie_server.net import Exchange
 from coterie_server.serving.failures import failure
 
@@ -32,6 +34,8 @@ class Fault:
     until_s: float | None
     #: How many more requests it applies to; None for all.
     left: int | None
+    #: Whether it can happen to requests of a class.
+    suits: Callable[[type[Any]], bool]
     #: How many requests it has applied to.
     hits: int = 0
     is_lifted: bool = False
@@ -51,10 +55,40 @@ class Fault:
         message = request.message
         return (
             self.api in (None, request.api_key)
+            and self.suits(type(message))
             and self.client_id in (None, request.client_id)
-            and self.member_id in (None, getattr(message, "member_id", None))
-            and self.group in (None, getattr(message, "group_id", None))
+            and (self.member_id is None or self.member_id in _members_of(message))
+            and (self.group is None or self.group in _groups_of(message))
         )
+
+
+def _members_of(message: object) -> Iterator[str | None]:
+    """The ids of the members that a request is from, or about."""
+    match message:
+        case m.LeaveGroupRequest():
+            yield message.member_id
+            yield from (each.member_id for each in message.members)
+        case m.OffsetFetchRequest():
+            yield from (each.member_id for each in message.groups)
+        case _:
+            yield getattr(message, "member_id", None)
+
+
+def _groups_of(message: object) -> Iterator[str | None]:
+    """The groups that a request is about."""
+    match message:
+        case m.FindCoordinatorRequest(key_type=0):
+            yield message.key
+            yield from message.coordinator_keys
+        case m.OffsetFetchRequest():
+            yield message.group_id
+            yield from (each.group_id for each in message.groups)
+        case m.DescribeGroupsRequest():
+            yield from message.groups
+        case m.DeleteGroupsRequest():
+            yield from message.groups_names
+        case _:
+            yield getattr(message, "group_id", None)
 
 
 @dataclass(slots=True)
@@ -62,7 +96,8 @@ class Faults:
     """The faults that are in force.
 
     Each can be limited to an API, a client id, a member id or a group, to a time in `seconds`, and
-    to a number of `times`. The first one that matches a request applies to it::
+    to a number of `times`. The first one that matches a request applies to it, and to all of it if
+    it is about several members or groups::
 
         faults.drop(api=ApiKey.HEARTBEAT, client_id="worker-2", seconds=20)
         faults.refuse(ErrorCode.NOT_COORDINATOR, api=ApiKey.OFFSET_COMMIT, times=1)
@@ -87,13 +122,13 @@ class Faults:
         return self._add(apply, **limits)
 
     def refuse(self, error: ErrorCode, **limits: Any) -> Fault:  # noqa: ANN401
-        """Answer requests about groups with an error."""
+        """Answer requests with an error, but for those whose answers have no room for one."""
 
         def apply(exchange: Exchange) -> None:
             request = exchange.request
             exchange.reply(failure(request.message, request.api_version, error))
 
-        return self._add(apply, **limits)
+        return self._add(apply, suits=can_be_refused, **limits)
 
     def hang_up(self, **limits: Any) -> Fault:  # noqa: ANN401
         """Close the connections that requests come over."""
@@ -101,15 +136,17 @@ class Faults:
 
     def lift_all(self) -> None:
         """End all of them."""
-        for fault in self._faults:
+        for fault in tuple(self._faults):
             fault.lift()
 
     def gate(self, exchange: Exchange) -> bool:
         """Apply the first fault that matches a request; a `Server` takes this as its gate."""
         now_s = self.now_s()
-        self._faults = [fault for fault in self._faults if not fault.is_over(now_s)]
-        for fault in self._faults:
-            if fault.matches(exchange):
+        # Its own thread may run this while a test orders another fault.
+        for fault in tuple(self._faults):
+            if fault.is_over(now_s):
+                self._faults.remove(fault)
+            elif fault.matches(exchange):
                 fault.hits += 1
                 if fault.left is not None:
                     fault.left -= 1
@@ -121,6 +158,7 @@ class Faults:
         self,
         apply: Callable[[Exchange], None],
         *,
+        suits: Callable[[type[Any]], bool] = lambda _: True,
         api: ApiKey | None = None,
         client_id: str | None = None,
         member_id: str | None = None,
@@ -129,6 +167,8 @@ class Faults:
         times: int | None = None,
     ) -> Fault:
         until_s = None if seconds is None else self.now_s() + seconds
-        fault = Fault(api, client_id, member_id, group, apply, until_s, times)
+        if api is not None and not suits(request_class(ApiKey(api))):
+            raise ValueError(f"the answer to {api.title} has no room for an error: drop it instead")
+        fault = Fault(api, client_id, member_id, group, apply, until_s, times, suits)
         self._faults.append(fault)
         return fault
