@@ -16,7 +16,8 @@ These use
   from Kafka's `client.properties` (`client_properties`, `properties`);
 - `sasl`: the authentication itself: PLAIN, SCRAM and OAUTHBEARER;
 - `versions`: which version of each API to use with a server;
-- `dialling`: how a TCP or TLS transport is made; tests and simulators replace it;
+- `dialling`: how a TCP or TLS transport is made, once `lookups` has found a host's addresses; tests
+  and simulators replace it;
 - `strangers`: what a server speaks that is none of Kafka's;
 - `deadlines`: timeouts that a suspended process does not mistake for a silent server.
 """

@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from typing import Any, Final
 
 from coterie_client.wire.addresses import NodeAddress
+from coterie_client.wire.lookups import look_up
 
 __all__ = ["Dial", "default_dial", "dial_tcp", "reach"]
 
@@ -50,7 +51,7 @@ async def reach(address: NodeAddress) -> socket.socket:
     The loop can try several at a time (`happy_eyeballs_delay`), but leaks a socket if it is
     cancelled at the wrong moment, at least in Python 3.11.
     """
-    found = await _look_up(address)
+    found = await look_up(address)
     reasons: list[str] = []
     for number, (family, _, protocol, _, target) in enumerate(found, 1):
         timeout_s = _ADDRESS_TIMEOUT_S if number < len(found) else None
@@ -63,15 +64,6 @@ async def reach(address: NodeAddress) -> socket.socket:
             # The loop's own words contain a tuple.
             reasons.append(os.strerror(error.errno) if error.errno else str(error))
     raise OSError("; ".join(dict.fromkeys(reasons)))
-
-
-async def _look_up(address: NodeAddress) -> list[Any]:
-    try:
-        return await asyncio.get_running_loop().getaddrinfo(
-            address.host, address.port, type=socket.SOCK_STREAM
-        )
-    except ValueError:  # for what can't be a name at all
-        raise socket.gaierror(socket.EAI_NONAME, "it is no valid name") from None
 
 
 async def _connect(family: int, protocol: int, target: Any) -> socket.socket:
