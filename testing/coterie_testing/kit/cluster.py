@@ -15,7 +15,7 @@ from coterie_server.config.settings import Settings
 from coterie_testing.kit.faults import Faults
 from coterie_testing.kit.topics import checked_topics
 from coterie_testing.sim.coordinator import ADDRESS, SimulatedCoordinator
-from coterie_testing.virtual import Disk, Network, Process, Scheduler
+from coterie_testing.virtual import Disk, IdleError, Network, Process, Scheduler
 from coterie_testing.virtual.scheduler import ExternalCall
 
 __all__ = ["Cluster", "Program"]
@@ -52,6 +52,16 @@ class Program:
             raise RuntimeError(f"{self.name} was not begun")
         return self._task.result()
 
+    @property
+    def error(self) -> BaseException | None:
+        """What has ended it, or a task of its own that it did not wait for."""
+        if self._task is not None and self._task.done() and not self._task.cancelled():
+            error = self._task.exception()
+            if error is not None:
+                return error
+        errors = (each.get("exception") for each in self.process.errors)
+        return next((each for each in errors if isinstance(each, BaseException)), None)
+
     # -- faults --------------------------------------------------------------------------------
 
     def stop(self) -> None:
@@ -60,13 +70,12 @@ class Program:
             self.process.call_soon(self._task.cancel)
 
     def kill(self) -> None:
-        """`kill -9`: none of its code runs again, not even a `finally`."""
+        """`kill -9`: none of its code runs, not even a `finally`, until the cluster closes."""
         self.process.kill()
 
     def pause(self, seconds: float) -> None:
         """Stop the machine it runs on for a while, as a hypervisor does."""
-        self.process.pause()
-        self._cluster.scheduler.after(seconds, self.process.resume)
+        self.process.pause_for(seconds)
 
     def cut(self) -> None:
         """Break its connections; it may connect anew at once."""
@@ -112,6 +121,7 @@ class Cluster:
             Disk(self.scheduler),
             gate=self.faults.gate,
         )
+        self._programs: list[Program] = []
         self._restart: ExternalCall | None = None
         self._coordinator.start()
         self.run_until(lambda: self._coordinator.is_up or self._coordinator.refusal is not None)
@@ -150,6 +160,7 @@ class Cluster:
         """Start a program."""
         program = Program(self, name, Process(self.scheduler, name))
         program.begin(main)
+        self._programs.append(program)
         return program
 
     def run(self, seconds: float) -> None:
@@ -157,8 +168,18 @@ class Cluster:
         self.scheduler.run(seconds)
 
     def run_until(self, done: Callable[[], bool], within_s: float = 600.0) -> None:
-        """Let time pass until a condition holds; raise `IdleError` if it never does."""
-        self.scheduler.run_until(done, within_s)
+        """Let time pass until a condition holds; raise `IdleError` if it never does.
+
+        The error names programs that have failed, of which the first is its cause.
+        """
+        try:
+            self.scheduler.run_until(done, within_s)
+        except IdleError as idle:
+            errors = {each.name: error for each in self._programs if (error := each.error)}
+            if not errors:
+                raise
+            told = ", and ".join(f"{name} failed with {e!r}" for name, e in errors.items())
+            raise IdleError(f"{idle}; {told}") from next(iter(errors.values()))
 
     def call(self, work: Coroutine[Any, Any, T], within_s: float = 600.0) -> T:
         """Run a coroutine to its end in a process of its own, and return its result."""
@@ -196,8 +217,7 @@ class Cluster:
         """Stop the coordinator's machine for a while."""
         process = self._coordinator.process
         if process is not None:
-            process.pause()
-            self.scheduler.after(seconds, process.resume)
+            process.pause_for(seconds)
 
     def _hand_on(self, exchange: Any) -> None:  # noqa: ANN401  # an Exchange
         if self._coordinator.node is not None:

@@ -63,6 +63,7 @@ class Process(_Loop):
         self.host = host or name
         self.is_dead = False
         self.is_paused = False
+        self._paused_until_s = 0.0
         #: How far its clock is off.
         self.clock_error_s = 0.0
         #: Exceptions that no code in it waited for.
@@ -118,6 +119,16 @@ class Process(_Loop):
         """Stop it, as a virtual machine is stopped: it notices nothing, and time passes."""
         self.is_paused = True
 
+    def pause_for(self, seconds: float) -> None:
+        """Stop it for a while; of several pauses, it stays until all of them are over."""
+        self.pause()
+        self._paused_until_s = max(self._paused_until_s, self.scheduler.now_s + seconds)
+        self.scheduler.after(seconds, self._resume_if_due)
+
+    def _resume_if_due(self) -> None:
+        if self.scheduler.now_s >= self._paused_until_s:
+            self.resume()
+
     def resume(self) -> None:
         """Let it go on; what it missed runs first.
 
@@ -134,7 +145,10 @@ class Process(_Loop):
             self.scheduler.call_at(self.scheduler.now_s, self, arrival)
 
     def kill(self) -> None:
-        """End it at once, as `kill -9` does: none of its code runs again, not even a `finally`."""
+        """End it at once, as `kill -9` does: none of its code runs again, not even a `finally`.
+
+        But for `discard_tasks`, for which Python insists on it.
+        """
         if self.is_dead:
             return
         self.is_dead = True
@@ -142,7 +156,10 @@ class Process(_Loop):
             die()
 
     def discard_tasks(self) -> None:
-        """Close the coroutines of a dead process, so that Python does not warn about them."""
+        """Close the coroutines of a dead process, so that Python does not warn about them.
+
+        It runs each `finally` in them, as it would whenever it collected them.
+        """
         self._missed.clear()
         for task in self._tasks:
             task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001

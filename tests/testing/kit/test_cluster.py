@@ -202,6 +202,29 @@ def test_run_until_fails_if_the_condition_never_holds(cluster: Cluster) -> None:
         cluster.run_until(lambda: False, within_s=30)
 
 
+def test_program_that_failed_is_named_where_a_condition_never_holds(cluster: Cluster) -> None:
+    async def fail(error: Exception) -> None:
+        await asyncio.sleep(1)
+        raise error
+
+    async def leave_alone(error: Exception) -> None:
+        asyncio.get_running_loop().call_soon(lambda: 1 / 0)
+        await asyncio.sleep(1_000)
+        raise error
+
+    cluster.start("a", asyncio.sleep(1_000))
+    cluster.start("b", fail(ImportError("no module named shop")))
+    cluster.start("c", leave_alone(ValueError("never")))
+    cluster.start("d", asyncio.sleep(1_000)).stop()
+    with pytest.raises(IdleError, match="30 s") as caught:
+        cluster.run_until(lambda: False, within_s=30)
+    assert str(caught.value).endswith(
+        "did not come true; b failed with ImportError('no module named shop'),"
+        " and c failed with ZeroDivisionError('division by zero')"
+    )
+    assert isinstance(caught.value.__cause__, ImportError)
+
+
 def test_error_of_a_program_is_raised_by_result(cluster: Cluster) -> None:
     async def fail() -> None:
         raise ValueError("a bug")

@@ -171,3 +171,41 @@ def test_member_paused_beyond_its_session_owns_nothing_until_it_joined_again(
     team.cluster.run(40.0)
     assert [event.how for event in team.journal(MemberGone)] == ["session_expired"]  # type: ignore[attr-defined]
     assert len(team.working) == 4
+
+
+# -- several pauses --------------------------------------------------------------------------------
+
+
+async def tick(ticks: list[float]) -> None:
+    """Note each second in which it runs."""
+    while True:
+        ticks.append(asyncio.get_running_loop().time())
+        await asyncio.sleep(1)
+
+
+def test_shorter_pause_does_not_end_a_longer_one(coterie_cluster: Callable[..., Cluster]) -> None:
+    cluster, ticks = coterie_cluster(), list[float]()
+    program = cluster.start("a", tick(ticks))
+    cluster.run(2.5)
+    begun_s = cluster.now_s
+    program.pause(60.0)
+    cluster.run(1.0)
+    program.pause(2.0)
+    cluster.run(70.0)
+    program.pause(1.5)
+    cluster.run(10.0)
+    assert not [each for each in ticks if begun_s < each < begun_s + 60]
+    assert ticks[-1] > cluster.now_s - 1
+
+
+def test_shorter_pause_of_the_coordinator_does_not_end_a_longer_one(
+    start: Callable[..., Team],
+) -> None:
+    team = start("ab")
+    team.cluster.pause_coordinator(30.0)
+    team.cluster.run(1.0)
+    team.cluster.pause_coordinator(2.0)
+    team.cluster.run(60.0)
+    (paused,) = team.journal(NodePaused)
+    assert isinstance(paused, NodePaused)
+    assert paused.paused_ms >= 29_500
