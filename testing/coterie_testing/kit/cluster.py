@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine, Mapping
 from contextvars import copy_context
 from typing import Any, Self, TypeVar
@@ -22,6 +23,14 @@ __all__ = ["Cluster", "Program"]
 
 T = TypeVar("T")
 
+_log = logging.getLogger(__name__)
+
+
+def _first_error(process: Process) -> BaseException | None:
+    """The first exception in a process that no code waited for."""
+    errors = (each.get("exception") for each in process.errors)
+    return next((each for each in errors if isinstance(each, BaseException)), None)
+
 
 class Program:
     """A program that a test starts, in a virtual process of its own."""
@@ -40,6 +49,12 @@ class Program:
         sources = Sources(self._cluster.scheduler.random.random, self.process.wall_ms)
         context.run(default_sources.set, sources)
         self._task = self.process.create_task(main, name=self.name, context=context)
+        self._task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        # A test may never ask for its result; pytest shows this with a test that fails.
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("the program %s has failed", self.name, exc_info=error)
 
     @property
     def is_done(self) -> bool:
@@ -59,8 +74,7 @@ class Program:
             error = self._task.exception()
             if error is not None:
                 return error
-        errors = (each.get("exception") for each in self.process.errors)
-        return next((each for each in errors if isinstance(each, BaseException)), None)
+        return _first_error(self.process)
 
     # -- faults --------------------------------------------------------------------------------
 
@@ -123,10 +137,16 @@ class Cluster:
         )
         self._programs: list[Program] = []
         self._restart: ExternalCall | None = None
-        self._coordinator.start()
-        self.run_until(lambda: self._coordinator.is_up or self._coordinator.refusal is not None)
-        if self._coordinator.refusal is not None:
+        try:
+            self._begin()
+        except BaseException:
             self.close()
+            raise
+
+    def _begin(self) -> None:
+        self._coordinator.start()
+        self.run_until(lambda: self.is_up or self._coordinator.refusal is not None)
+        if self._coordinator.refusal is not None:
             raise self._coordinator.refusal
 
     @property
@@ -176,6 +196,9 @@ class Cluster:
             self.scheduler.run_until(done, within_s)
         except IdleError as idle:
             errors = {each.name: error for each in self._programs if (error := each.error)}
+            process = self._coordinator.process
+            if process is not None and (error := _first_error(process)) is not None:
+                errors["the coordinator"] = error
             if not errors:
                 raise
             told = ", and ".join(f"{name} failed with {e!r}" for name, e in errors.items())

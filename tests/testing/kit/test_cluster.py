@@ -13,6 +13,7 @@ from coterie_client.admin import Admin
 from coterie_protocol import ApiKey
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import RebalanceStarted
+from coterie_server.serving.node import Node
 from coterie_server.topics import TopicRefusal
 from coterie_testing.kit import Cluster
 from coterie_testing.virtual import IdleError
@@ -223,6 +224,29 @@ def test_program_that_failed_is_named_where_a_condition_never_holds(cluster: Clu
         " and c failed with ZeroDivisionError('division by zero')"
     )
     assert isinstance(caught.value.__cause__, ImportError)
+
+
+def test_coordinator_that_can_not_start_is_named(
+    coterie_cluster: Callable[..., Cluster], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(Node, "start", fail)
+    with pytest.raises(IdleError, match="the coordinator failed with ZeroDivisionError"):
+        coterie_cluster()
+
+
+def test_failure_of_a_program_is_logged(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+    async def fail() -> None:
+        raise ValueError("a bug")
+
+    cluster.start("a", asyncio.sleep(1_000)).stop()
+    cluster.start("b", fail())
+    cluster.run(1)
+    (record,) = caplog.records
+    assert record.getMessage() == "the program b has failed"
+    assert "ValueError: a bug" in caplog.text
 
 
 def test_error_of_a_program_is_raised_by_result(cluster: Cluster) -> None:
