@@ -32,8 +32,8 @@ class Heartbeats:
     coordinator can have dropped the member for its silence.  If one that reads the group answers by
     then, the member is still in what it reads, and gets a fresh session when that is read, later
     than the heartbeat was sent.  That holds for one after the other, as long as only the group's
-    coordinator takes heartbeats on trust: Coterie's nodes see to that by their leases on shards, and
-    Kafka's brokers as far as their controller reaches them.
+    coordinator takes heartbeats on trust: Coterie's nodes see to that by their leases on shards,
+    and Kafka's brokers as far as their controller reaches them.
     """
 
     def __init__(self, context: Context, lookup: CoordinatorLookup) -> None:

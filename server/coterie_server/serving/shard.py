@@ -178,10 +178,9 @@ class ServedShard(ABC, Generic[C, R, Q]):
 
     def _told_trouble(self) -> ErrorCode:
         """What clients are told: only who is sure to own it says that it reads the shard."""
-        # For members carry on by that, and another node might drop them meanwhile.
-        is_reading = self._trouble is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        is_in_doubt = is_reading and not self._trust.holds
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE if is_in_doubt else self._trouble
+        if self._trouble is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and not self._trust.holds:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE  # Or members carry on that others may drop.
+        return self._trouble
 
     # -- steps ---------------------------------------------------------------------------------
 
