@@ -74,10 +74,9 @@ def _hopes(script: Script) -> tuple[list[Any], list[type[Any]]]:
     machine = script.machine
     joining, heartbeats = machine._joining, machine._heartbeats  # noqa: SLF001
     match machine.phase:
-        case Phase.JOINING:
-            return [joining], [JoinGroupRequest]
-        case Phase.SYNCING | Phase.PROVING:
-            return [joining], [SyncGroupRequest]
+        case Phase.JOINING | Phase.SYNCING:
+            is_joining = machine.phase is Phase.JOINING
+            return [joining], [JoinGroupRequest if is_joining else SyncGroupRequest]
         case Phase.LEADING:
             return [joining, machine._topics], [MetadataRequest]  # noqa: SLF001
         case Phase.STABLE:
@@ -85,5 +84,7 @@ def _hopes(script: Script) -> tuple[list[Any], list[type[Any]]]:
         case Phase.LEAVING:
             leaving = machine._leaving  # noqa: SLF001
             return [leaving], [LeaveGroupRequest, DescribeGroupsRequest]
+        case Phase.PROVING:
+            return [joining, heartbeats], [SyncGroupRequest, HeartbeatRequest]
         case _:
             return [joining], []

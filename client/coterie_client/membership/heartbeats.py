@@ -27,8 +27,12 @@ class Heartbeats:
 
     A coordinator that is still reading its groups takes heartbeats on trust: it answers that all is
     well, whether the member is in the group or not.  So a heartbeat only renews a lease that has
-    not run out when the answer comes; what begins one is the answer to a sync, which takes a
-    coordinator that knows the group.  Renewing on trust is safe: until the lease runs out, no
+    not run out when the answer comes.  What begins one is a join or heartbeat that was answered,
+    from whose sending it counts, and then the answer to a sync that was sent later, which takes a
+    coordinator that knows the group.  The sync does not count by itself: Kafka's brokers answer one
+    that comes late, and the session goes on from before.
+
+    Renewing on trust is safe: until the lease runs out, no
     coordinator can have dropped the member for its silence.  If one that reads the group answers by
     then, the member is still in what it reads, and gets a fresh session when that is read, later
     than the heartbeat was sent.  That holds for one after the other, as long as only the group's
@@ -47,6 +51,9 @@ class Heartbeats:
         self._due_ms = 0
         #: Until when the coordinator keeps the member at least; None if it never said so.
         self.lease_until_ms: int | None = None
+        #: Until when it keeps the member if that is in the group, by what was answered.
+        self.kept_until_ms = 0
+        self._awaits_answer = False
         #: How many heartbeats in a row were told that their generation is over.
         self._denials = 0
         #: When the member last knew that no rebalance was under way.
@@ -60,8 +67,12 @@ class Heartbeats:
         lease_ms = self.lease_until_ms if stops else None
         return min((each for each in (due_ms, lease_ms) if each is not None), default=None)
 
-    def begin_generation(self, now_ms: int) -> None:
-        """Send a heartbeat of the new generation at once; the lease of the former still counts."""
+    def begin_generation(self, joined_ms: int, now_ms: int) -> None:
+        """Send a heartbeat of the new generation at once; the lease of the former still counts.
+
+        The session counts from the answer to a join that was sent at `joined_ms`.
+        """
+        self.kept_until_ms, self._awaits_answer = joined_ms + self._config.lease_ms, False
         self._outbox.ignore(self._ticket)
         self._ticket = None
         self._denials = 0
@@ -86,9 +97,24 @@ class Heartbeats:
     def _is_standing(self, now_ms: int) -> bool:
         return self.lease_until_ms is not None and now_ms < self.lease_until_ms
 
-    def have_lease(self, sent_ms: int) -> None:
-        """Begin or renew the lease, as a request was answered that was sent then."""
-        self.lease_until_ms = max(self.lease_until_ms or 0, sent_ms + self._config.lease_ms)
+    def prove(self, kept_until_ms: int, now_ms: int) -> None:
+        """Have a lease until then: one who knows the group has said that the member is in it.
+
+        If that is over, another heartbeat has to be answered first.
+        """
+        self.lease_until_ms = max(self.lease_until_ms or 0, kept_until_ms)
+        if not self._is_standing(now_ms):
+            self.begin_anew(now_ms)
+
+    @property
+    def come_first(self) -> bool:
+        """Whether a heartbeat has to be answered before a sync can prove anything."""
+        return self._awaits_answer and self._state.phase is Phase.PROVING
+
+    def begin_anew(self, now_ms: int) -> None:
+        """Find out by a heartbeat, and a sync after it, whether the member is kept."""
+        self._awaits_answer = True
+        self.send_soon(now_ms)
 
     def has_run_out(self, now_ms: int) -> bool:
         """Whether partitions are owned on a lease that has ended."""
@@ -161,8 +187,10 @@ class Heartbeats:
         is_current = identity == self._state.identity
         if is_current and reaction in (Reaction.NONE, Reaction.REJOIN):
             self._lookup.confirm(now_ms)
+            self.kept_until_ms = max(self.kept_until_ms, sent_ms + self._config.lease_ms)
+            self._awaits_answer = now_ms >= self.kept_until_ms  # if it was sent long before
             if self._proves_membership(reaction, now_ms):
-                self.have_lease(sent_ms)
+                self.lease_until_ms = max(self.lease_until_ms or 0, self.kept_until_ms)
             if reaction is Reaction.NONE:
                 self.calm_at_ms = sent_ms
         if is_current and reaction is Reaction.RESET_GENERATION:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeGuard, TypeVar
 
 from coterie_assignors import Assignor, Claim, Plan, RebalanceProtocol, WarmSettings
@@ -79,15 +80,13 @@ class Joining:
         self._not_before_ms = 0
         #: When to ask once more, because the coordinator may never have heard the request.
         self._ask_again_ms: int | None = None
-        self._began_ms = 0
-        self._reason = ""
+        self._began_ms, self._reason = 0, ""
         #: What the member had when it last joined, for assignors that want to know.
         self._had = Claim()
         #: What it said then that it can't work on.
         self._refused: frozenset[TopicPartition] = frozenset()
         self._assignor: Assignor | None = None
-        self._roster = Roster()
-        self._skips_assignment = False
+        self._roster, self._skips_assignment = Roster(), False
         self._assignments: tuple[SyncGroupRequestAssignment, ...] = ()
         #: What is left to do, if the member led the last generation it was in.
         self._plan: Plan | None = None
@@ -147,7 +146,7 @@ class Joining:
             case Phase.PREPARING:
                 return not state.releasing
             case Phase.JOINING | Phase.SYNCING | Phase.PROVING:
-                return self._lookup.address is not None
+                return self._lookup.address is not None and not self._heartbeats.come_first
             case Phase.LEADING:
                 return self._lookup.address is not None and self._topics.is_fresh()
             case _:
@@ -166,10 +165,8 @@ class Joining:
     def _let_go(self, now_ms: int) -> None:
         """Let go of what may not be kept: unsubscribed topics, or everything if it is eager."""
         state = self._state
-        if self._keeps:
-            doomed = [each for each in state.owned if each[0] not in state.subscribed]
-        else:
-            doomed = list(state.owned)
+        keeps, wanted = self._keeps, state.subscribed
+        doomed = [each for each in state.owned if not (keeps and each[0] in wanted)]
         deadline_ms = self._heartbeats.release_deadline_ms(now_ms)
         self._ownership.revoke(doomed, self._reason, deadline_ms, now_ms)
         if state.releasing.intersection(doomed):
@@ -252,9 +249,9 @@ class Joining:
             wants_absences=True,
             wants_operations=True,
         )
-        self._send(request, self._joined, now_ms)
+        self._send(request, partial(self._joined, now_ms), now_ms)
 
-    def _joined(self, answer: JoinGroupResponse | Failure, now_ms: int) -> None:
+    def _joined(self, sent_ms: int, answer: JoinGroupResponse | Failure, now_ms: int) -> None:
         self._ticket = self._ask_again_ms = None
         if not self._has_succeeded(answer, "join the group", now_ms):
             return
@@ -267,7 +264,7 @@ class Joining:
         state.identity = Identity(answer.member_id, answer.generation_id)
         state.is_leader = answer.leader == answer.member_id
         self._assignor, self._assignments = assignor, ()
-        self._heartbeats.begin_generation(now_ms)
+        self._heartbeats.begin_generation(sent_ms, now_ms)
         self._outbox.report(
             GroupJoined(
                 member_id=answer.member_id,
@@ -325,11 +322,12 @@ class Joining:
             assignments=self._assignments,
             wants_token=True,
         )
+        kept_until_ms = self._heartbeats.kept_until_ms
 
         def synced(answer: SyncGroupResponse | Failure, then_ms: int) -> None:
             self._ticket = self._ask_again_ms = None
             if self._has_succeeded(answer, "sync with the group", then_ms):
-                self._heartbeats.have_lease(now_ms)
+                self._heartbeats.prove(kept_until_ms, then_ms)
                 self._heartbeats.calm_at_ms = max(self._heartbeats.calm_at_ms, now_ms)
                 self._synced(answer)
 

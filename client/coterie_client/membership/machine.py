@@ -328,6 +328,7 @@ class Membership:
         if state.phase is Phase.STABLE:
             self._ownership.suspend(reason)
             state.enter(Phase.PROVING)
+            self._heartbeats.begin_anew(now_ms)
         else:
             self._ownership.lose(reason)
         if state.phase is not Phase.PROVING and state.phase not in REBALANCING:

@@ -45,7 +45,8 @@ class Phase(Enum):
     """It sends SyncGroup, with the assignment if it leads, and waits for its own."""
 
     PROVING = "Proving"
-    """It has an assignment, and no lease to work on it: it syncs once more, to begin one.
+    """It has an assignment, and no lease to work on it: it asks for a heartbeat's answer and
+    syncs once more, to begin one.
 
     A member whose lease has run out comes back here.
     """

@@ -184,8 +184,17 @@ def silenced(**options: Any) -> Script:
     return script
 
 
+def reached(script: Script) -> Script:
+    """The same, with two heartbeats answered: the first was sent before the lease ran out."""
+    assert not script.awaits(SyncGroupRequest)
+    script.beat()
+    assert not script.awaits(SyncGroupRequest)
+    script.beat()
+    return script
+
+
 def test_session_that_did_not_end() -> None:
-    script = silenced()
+    script = reached(silenced())
     assert script.working == {}
     sync = script.asks(SyncGroupRequest)
     assert (sync.member_id, sync.generation_id, sync.assignments) == ("m-1", 5, ())
@@ -200,25 +209,29 @@ def test_work_is_resumed_under_the_tokens_it_had() -> None:
     script = at_work()
     before = dict(script.working)
     script.sleep(SESSION_MS)
-    script.sync(T0, T1, token=17)
+    reached(script).sync(T0, T1, token=17)
     assert script.working == before
 
 
 def test_lease_that_a_sync_has_begun_is_renewed_by_heartbeats() -> None:
-    script = silenced()
+    script = reached(silenced())
     script.sync(T0, T1)
     script.told.clear()
-    script.beat()
     for _ in range(20):
         script.next_beat()
     assert script.told == []
 
 
-def test_lease_that_a_sync_has_begun_counts_from_its_sending() -> None:
+def test_lease_that_a_sync_has_begun_counts_from_the_heartbeat_before_it() -> None:
+    """Kafka's brokers count the session from that, however late the sync comes."""
     script = silenced()
-    sent_at_ms = script.now_ms - MARGIN_MS
+    script.beat()
+    sent_at_ms = script.now_ms
+    script.sleep(1_000)
+    script.beat()
     script.sleep(10_000)
     script.sync(T0, T1)
+    script.fail(HeartbeatRequest)
     script.sleep(sent_at_ms + SESSION_MS - MARGIN_MS - script.now_ms - 1)
     assert script.working.keys() == {T0, T1}
     script.sleep(1)
@@ -227,9 +240,8 @@ def test_lease_that_a_sync_has_begun_counts_from_its_sending() -> None:
 
 def test_heartbeats_that_may_be_answered_on_trust_begin_no_lease() -> None:
     """A coordinator that still reads its groups answers them all, and refuses the syncs."""
-    script = silenced()
+    script = reached(silenced())
     for _ in range(5):
-        script.next_beat()
         script.sleep_until_asked(SyncGroupRequest)
         script.refuse(SyncGroupRequest, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     assert script.working == {}
@@ -240,7 +252,7 @@ def test_heartbeats_that_may_be_answered_on_trust_begin_no_lease() -> None:
 
 
 def test_sync_without_an_answer_is_repeated_over_another_connection() -> None:
-    script = silenced()
+    script = reached(silenced())
     script.actions.clear()
     while not script.sent(SyncGroupRequest):
         script.next_beat()
@@ -258,7 +270,7 @@ def test_late_assignment_is_not_worked_on_before_another_sync() -> None:
     script.sleep(SESSION_MS)
     script.sync(T0)
     assert script.machine.phase is Phase.PROVING
-    script.beat()
+    reached(script)
     assert script.working == {}
     script.sync(T0)
     assert script.working.keys() == {T0}
@@ -291,7 +303,7 @@ def test_ended_session_leads_to_a_new_join_without_claims(
 def test_sync_after_the_session_ended_leads_to_a_new_join_without_claims(
     code: ErrorCode, identity: Identity
 ) -> None:
-    script = silenced()
+    script = reached(silenced())
     script.refuse(SyncGroupRequest, code)
     assert script.machine.identity == identity
     assert script.claim() == (set(), -1)
@@ -300,8 +312,7 @@ def test_sync_after_the_session_ended_leads_to_a_new_join_without_claims(
 
 def test_sync_that_meets_a_rebalance_leaves_it_to_a_heartbeat() -> None:
     """It need not have made the session longer, as far as Kafka's brokers go."""
-    script = silenced()
-    script.beat()
+    script = reached(silenced())
     script.refuse(SyncGroupRequest, ErrorCode.REBALANCE_IN_PROGRESS)
     assert script.working == {}
     script.beat(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -314,13 +325,13 @@ def test_rebalance_after_silence_keeps_the_partitions() -> None:
     """The member is still in the generation."""
     script = silenced()
     script.beat()
-    script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.beat(ErrorCode.REBALANCE_IN_PROGRESS)
     assert script.working.keys() == {T0, T1}
     assert script.claim() == ({T0, T1}, 5)
 
 
 def test_topics_may_be_gone_after_silence() -> None:
-    script = silenced()
+    script = reached(silenced())
     script.subscribe("u")
     script.sync(T0, T1)
     assert script.working == {}
@@ -374,7 +385,9 @@ def test_silence_during_a_join_stops_work_and_not_the_join() -> None:
     script.sleep(SESSION_MS)
     assert [type(each) for each in script.told] == [Lose]
     script.join(6)
+    script.sync(T0, T1)
     assert script.working == {}
+    script.beat()
     script.sync(T0, T1)
     assert script.working.keys() == {T0, T1}
 

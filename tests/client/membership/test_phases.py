@@ -45,6 +45,13 @@ def proving() -> Script:
     return script
 
 
+def proves_itself() -> None:
+    script = proving()
+    script.beat()
+    script.next_beat()
+    script.sync(T0)
+
+
 def stable() -> Script:
     script = Script("t", "u").start()
     script.settle(T0, U0)
@@ -105,7 +112,7 @@ WAYS: dict[tuple[Phase, Phase], Callable[[], object]] = {
     (P.SYNCING, P.STABLE): lambda: syncing().refuse(Sync, E.REBALANCE_IN_PROGRESS),
     (P.SYNCING, P.OUT): lambda: syncing().refuse(Sync, E.ILLEGAL_GENERATION),
     (P.SYNCING, P.LEAVING): lambda: syncing().close(),
-    (P.PROVING, P.STABLE): lambda: proving().sync(T0),
+    (P.PROVING, P.STABLE): proves_itself,
     (P.PROVING, P.OUT): lambda: proving().beat(E.ILLEGAL_GENERATION),
     (P.PROVING, P.LEAVING): lambda: proving().close(),
     (P.STABLE, P.PREPARING): lambda: stable().next_beat(E.REBALANCE_IN_PROGRESS),
