@@ -51,7 +51,6 @@ def sync(step: Step, request: Request) -> None:
     if not group.pending_syncs:
         step.cancel(group, "sync")
     if group.state is GroupState.STABLE:
-        step.keep_alive(group, member)
         _tell(step, group, member, request)
         return
     if member.sync is not None:

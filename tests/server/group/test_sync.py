@@ -50,18 +50,16 @@ def test_a_member_can_ask_for_its_assignment_as_often_as_it_likes() -> None:
     assert [leader.sync().reply.assignment for _ in range(2)] == [b"one", b"one"]
 
 
-def test_sync_that_is_answered_at_once_begins_a_new_session() -> None:
-    """As one does that was parked: its member goes to work now, for as long as a session lasts."""
+def test_sync_that_is_answered_at_once_does_not_prolong_the_session() -> None:
+    """As with Kafka's brokers, by which clients reckon: only heartbeats do."""
     world = World()
     leader, follower = joined(world, "a", "b", session_ms=10_000)
     leader.sync({leader: b"one", follower: b"two"})
     world.sleep(9_000)
     leader.heartbeat()
     assert follower.sync().error == 0
-    world.sleep(9_000)
-    leader.heartbeat()
-    assert world.state() is GroupState.STABLE
-    assert len(world.group().members) == 2
+    world.sleep(2_000)
+    assert follower.id not in world.group().members
 
 
 def test_an_assignment_stands_for_its_whole_generation() -> None:
