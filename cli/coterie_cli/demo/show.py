@@ -47,10 +47,15 @@ async def _play(demo: Demo, console: Console) -> tuple[Summary, str | None]:
             loop = asyncio.get_running_loop()
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.add_signal_handler(number, playing.cancel)
-            while not playing.done():
+            try:
+                while not playing.done():
+                    update()
+                    await asyncio.wait([playing], timeout=_FRAME_S)
                 update()
-                await asyncio.wait([playing], timeout=_FRAME_S)
-            update()
+            finally:
+                # Where nobody reads what is shown, it ends before the workers do.
+                playing.cancel()
+                await asyncio.wait([playing])
         summary = Summary.of(demo)
     try:
         playing.result()

@@ -202,6 +202,17 @@ def test_small_terminal_gets_plain_lines() -> None:
         assert "\x1b[?1049h" not in spectator.seen
 
 
+def test_reader_that_goes_away_ends_it_without_a_word() -> None:
+    with subprocess.Popen(
+        _COMMAND, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
+    ) as demo:
+        assert demo.stdout is not None
+        assert "ann, ben and cat start" in demo.stdout.readline()
+        demo.stdout.close()  # as head -1 does
+        assert demo.stderr is not None
+        assert demo.stderr.read() == ""
+
+
 @pytest.mark.slow
 def test_workers_end_when_the_demo_is_killed(spectator: Spectator) -> None:
     eventually(lambda: "(1)" in spectator.seen, "a group")
