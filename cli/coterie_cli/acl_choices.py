@@ -160,8 +160,8 @@ def _options(  # noqa: PLR0913  # one for each option
         str,
         typer.Option(
             "--resource-pattern-type",
-            metavar="literal|prefixed",
-            help="Whether names are meant as they are, or all that begin with them.",
+            metavar="TYPE",
+            help="literal: names as they are; prefixed: all that begin with them.",
         ),
     ] = "literal",
 ) -> None:

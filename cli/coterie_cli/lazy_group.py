@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from copy import copy
 from importlib import import_module
 from typing import Any, Final, Self
@@ -13,6 +14,8 @@ from typer.main import get_group
 from coterie_cli.output import MISUSED, fail
 
 __all__ = ["LazyGroup"]
+
+_COLUMNS_OF_TABLES: Final = 80
 
 #: The commands in the order of `--help`, and what it says of them: how their own help begins.
 #: Each has a module of its name, with a function of its name or the `app` of several commands.
@@ -66,9 +69,12 @@ class LazyGroup(TyperGroup):
     def described(self) -> Self:
         """A group like this whose commands can't do anything but say what they are for."""
         described = copy(self)
+        # The plain text has room for all of a help that is called short.
         described.commands = {
-            name: TyperCommand(name, help=text) for name, text in _COMMANDS.items()
+            name: TyperCommand(name, help=text, short_help=text) for name, text in _COMMANDS.items()
         }
+        if _is_narrow():
+            described.rich_markup_mode = None
         return described
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401  # as above
@@ -90,4 +96,20 @@ def _load(name: str) -> Any:  # noqa: ANN401  # as above
         holder.add_typer(module.app, name=name)
     else:
         holder.command(name)(getattr(module, name))
-    return get_group(holder).commands[name]
+    command = get_group(holder).commands[name]
+    if _is_narrow():
+        _have_plain_help(command)
+    return command
+
+
+def _is_narrow() -> bool:
+    """Whether the tables that Typer draws of options would be cut; its plain text never is."""
+    return shutil.get_terminal_size().columns < _COLUMNS_OF_TABLES
+
+
+def _have_plain_help(command: Any) -> None:  # noqa: ANN401  # as above
+    # Groups have no options to speak of, and their plain text shortens what is said of commands.
+    if not hasattr(command, "commands"):
+        command.rich_markup_mode = None
+    for each in getattr(command, "commands", {}).values():
+        _have_plain_help(each)

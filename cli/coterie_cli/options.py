@@ -15,7 +15,7 @@ from coterie_cli.completion import complete_group, complete_profile, complete_to
 from coterie_cli.output import MISUSED, fail
 from coterie_cli.profiles import ProfileError
 from coterie_cli.target import TIMEOUT_S, Target, TargetError, target_of
-from coterie_cli.target_values import MECHANISMS, TIMEOUT_MAX_S, TIMEOUT_MIN_S
+from coterie_cli.target_values import MECHANISMS
 from coterie_cli.variables import BOOTSTRAP, HTTP, PASSWORD, Variable
 
 __all__ = [
@@ -76,13 +76,17 @@ TopicName = Annotated[
 
 
 def expand_options(
-    parameter: str, make: Callable[..., Any], options: _Command
+    parameter: str, make: Callable[..., Any], options: _Command, *, panel: str | None = None
 ) -> Callable[[_Command], _Command]:
     """Decorate commands so that one `parameter` stands for all the options of `options`.
 
-    The command gets what `make` makes of these options, which it is given by name.
+    The command gets what `make` makes of these options, which it is given by name.  With a `panel`,
+    help shows them under that heading, apart from the command's own.
     """
     expanded = inspect.signature(options, eval_str=True).parameters
+    for each in expanded.values():
+        for option in getattr(each.annotation, "__metadata__", ()):
+            option.rich_help_panel = panel
 
     def decorate(command: _Command) -> _Command:
         own = dict(inspect.signature(command, eval_str=True).parameters)
@@ -115,17 +119,15 @@ def _make_target(ctx: typer.Context, **given: Any) -> Target:  # noqa: ANN401  #
         fail(sentence[:1].upper() + sentence[1:], MISUSED)
 
 
-def _file(variable: Variable, help_text: str, *names: str) -> Any:  # noqa: ANN401  # as typer has it
-    return typer.Option(*names, envvar=variable, help=help_text)
+def _file(variable: Variable, help_text: str) -> Any:  # noqa: ANN401  # as typer has it
+    return typer.Option(metavar="FILE", envvar=variable, help=help_text)
 
 
 _ConfigFile = Annotated[
     Path | None,
     _file(
         Variable.CONFIG_FILE,
-        "Kafka's client.properties, which say how to connect.",
-        "--config-file",
-        "--command-config",
+        "Kafka's client.properties, which say how to connect; --command-config as well.",
     ),
 ]
 _CaFile = Annotated[
@@ -167,6 +169,7 @@ def _target_options(  # noqa: PLR0913  # one for each option
         ),
     ] = None,
     config_file: _ConfigFile = None,
+    command_config: Annotated[Path | None, typer.Option(hidden=True)] = None,
     tls: Annotated[
         bool | None,
         typer.Option("--tls/--no-tls", envvar=Variable.TLS, help="Connect with TLS."),
@@ -176,11 +179,15 @@ def _target_options(  # noqa: PLR0913  # one for each option
     key_file: _KeyFile = None,
     user: Annotated[
         str | None,
-        typer.Option(envvar=Variable.USER, help=f"Your name; the password is in {PASSWORD}."),
+        typer.Option(
+            metavar="NAME", envvar=Variable.USER, help=f"Your name; the password is in {PASSWORD}."
+        ),
     ] = None,
     mechanism: Annotated[
         str | None,
-        typer.Option(envvar=Variable.MECHANISM, help=f"One of {', '.join(MECHANISMS)}."),
+        typer.Option(
+            metavar="NAME", envvar=Variable.MECHANISM, help=f"One of {', '.join(MECHANISMS)}."
+        ),
     ] = None,
     token_file: _TokenFile = None,
     http_token_file: _HttpTokenFile = None,
@@ -188,8 +195,6 @@ def _target_options(  # noqa: PLR0913  # one for each option
         float | None,
         typer.Option(
             metavar="SECONDS",
-            min=TIMEOUT_MIN_S,
-            max=TIMEOUT_MAX_S,
             help=f"How long to wait. By default {TIMEOUT_S:g}.",
         ),
     ] = None,
@@ -207,4 +212,6 @@ def _target_options(  # noqa: PLR0913  # one for each option
 
 
 #: Gives a command the options that make up its `target`.
-with_target: Final = expand_options("target", _make_target, _target_options)
+with_target: Final = expand_options(
+    "target", _make_target, _target_options, panel="Where to connect"
+)

@@ -13,10 +13,12 @@ from coterie_cli.profiles import NoHomeError, Profiles, file_path
 from coterie_cli.target_values import FILES, KEYS, expected, without_scheme
 from coterie_cli.variables import BOOTSTRAP
 
-__all__ = ["TIMEOUT_S", "Target", "TargetError", "check_options", "target_of"]
+__all__ = ["TIMEOUT_S", "Target", "TargetError", "check_options", "one_file", "target_of"]
 
 #: How long a person waits.
 TIMEOUT_S: Final = 10.0
+#: The parameter of the option that Kafka's tools have for `config_file`.
+_ALIAS: Final = "command_config"
 
 
 class TargetError(Exception):
@@ -62,7 +64,7 @@ def target_of(context: typer.Context, given: Mapping[str, Any]) -> Target:
     `--bootstrap` makes variables void, and a bootstrap from elsewhere the profile in use.
     """
     is_named = _by_option(context, "profile")
-    values = check_options(given)
+    values = check_options(_without_alias(context, given))
     is_of_file = _take_bootstrap_of_file(context, values)
     if is_named or is_of_file or ("bootstrap" in values and _by_option(context, "bootstrap")):
         kept = {"bootstrap"} if is_of_file else set()
@@ -77,6 +79,23 @@ def target_of(context: typer.Context, given: Mapping[str, Any]) -> Target:
     for key in values.keys() & set(FILES):
         values[key] = _expanded(values[key])
     return Target(**values)
+
+
+def _without_alias(context: typer.Context, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What is given, where --command-config, as Kafka's tools have it, is --config-file."""
+    values = dict(given)
+    alias = values.pop(_ALIAS, None)
+    if alias is not None:
+        other = values["config_file"] if _by_option(context, "config_file", None) else None
+        values["config_file"] = one_file(other, alias)
+    return values
+
+
+def one_file(config_file: Path | None, command_config: Path | None) -> Path | None:
+    """The file of properties that either option names; raises `TargetError` if both do."""
+    if config_file is not None and command_config is not None:
+        raise TargetError("--config-file and --command-config are the same: give one of them.")
+    return config_file or command_config
 
 
 def _take_bootstrap_of_file(context: typer.Context, values: dict[str, Any]) -> bool:
@@ -129,7 +148,9 @@ def _expanded(path: str) -> Path:
         raise TargetError(f"{path} is in the home directory of a user that is not known.") from None
 
 
-def _by_option(context: typer.Context, name: str) -> bool:
+def _by_option(context: typer.Context, name: str, alias: str | None = _ALIAS) -> bool:
+    if name == "config_file" and alias is not None and _by_option(context, alias):
+        return True
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
 

@@ -56,6 +56,22 @@ def target_of(monkeypatch: pytest.MonkeyPatch, *words: str, **environ: str) -> T
 # Which cluster
 
 
+def test_name_that_kafkas_tools_have_is_no_second_file(properties: Path) -> None:
+    file = str(properties)
+    for words in (["topics", "list"], ["profile", "set", "a"]):
+        both = CliRunner().invoke(app, [*words, "--config-file", file, "--command-config", file])
+        assert both.exit_code == 2
+        assert "--config-file and --command-config are the same" in both.stderr
+
+
+def test_file_by_its_other_name_overrules_a_variable(
+    properties: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("--command-config", str(properties))
+    found = target_of(monkeypatch, *words, COTERIE_CONFIG_FILE="/nowhere")
+    assert found == Target("far:1,farther:1", config_file=properties)
+
+
 def test_file_says_which_cluster(properties: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file, expected = str(properties), Target("far:1,farther:1", config_file=properties)
     assert target_of(monkeypatch, "--config-file", file) == expected

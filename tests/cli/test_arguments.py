@@ -59,7 +59,6 @@ def test_name_that_no_request_can_carry_is_refused(command: str, name: str, sent
         "groups watch g --every nan",
         "groups watch g --every inf",
         "groups watch g --every 1e300",
-        "topics list --timeout inf",
         "demo --speed nan",
         "topics create t 2147483648",
         "topics create t 99999999999999999999",
@@ -73,6 +72,12 @@ def test_number_that_cannot_be_is_refused(words: str) -> None:
     said = refused(*words.split())
     assert "Invalid value" in said
     assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("seconds", ["inf", "nan", "0", "-1"])
+def test_time_that_nobody_waits_is_refused(seconds: str) -> None:
+    said = refused("topics", "list", "--timeout", seconds)
+    assert said.startswith("--timeout must be a number of seconds from 0.1 to 1,000,000, got ")
 
 
 def test_unknown_state_is_told_which_there_are() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from typer import Context
@@ -35,6 +37,40 @@ def test_help_says_of_commands_what_their_own_help_begins_with() -> None:
         name: inspect.cleandoc(each.help).split("\n\n")[0].replace("\n", " ")
         for name, each in own.items()
     }
+
+
+def _all_commands(command: Any, *words: str) -> Iterator[tuple[str, ...]]:
+    yield words
+    if hasattr(command, "list_commands"):
+        for name in command.list_commands(None):
+            yield from _all_commands(command.get_command(None, name), *words, name)
+
+
+@pytest.mark.parametrize("columns", [40, 80, 120])
+def test_help_leaves_nothing_out_however_narrow_the_terminal(columns: int) -> None:
+    commands = [*_all_commands(get_command(app))]
+    assert ("groups", "keep-from") in commands
+    for words in commands:
+        shown = CliRunner().invoke(app, [*words, "-h"], env={"COLUMNS": str(columns)}).stdout
+        assert "Usage: " in shown
+        assert "…" not in shown, f"{' '.join(words)}:\n{shown}"
+
+
+def test_all_that_is_said_of_commands_fits_a_narrow_terminal() -> None:
+    shown = CliRunner().invoke(app, ["-h"], env={"COLUMNS": "40"}).stdout
+    group = get_command(app)
+    assert isinstance(group, LazyGroup)
+    for each in group.described().commands.values():
+        assert " ".join((each.help or "").split()) in " ".join(shown.split())
+
+
+def test_where_to_connect_is_a_list_of_its_own() -> None:
+    shown = CliRunner().invoke(app, ["groups", "why", "-h"], env={"COLUMNS": "80"}).stdout
+    own, _, where = shown.partition(" Where to connect ")
+    assert "--last" in own
+    assert "--bootstrap" not in own
+    assert "--bootstrap" in where
+    assert "--http-token-file" in where
 
 
 def test_tab_offers_the_commands_with_their_help() -> None:

@@ -56,8 +56,8 @@ def list_acls(
         str,
         typer.Option(
             "--resource-pattern-type",
-            metavar="any|match|literal|prefixed",
-            help="match finds all that concern the name: prefixes of it, and *.",
+            metavar="TYPE",
+            help="literal, prefixed, any, or match, which finds all that concern the name.",
         ),
     ] = "any",
     json: Json = False,

@@ -13,8 +13,8 @@ from coterie_cli.completion import complete_profile
 from coterie_cli.options import Json
 from coterie_cli.output import FAILED, MISUSED, fail, print_json, print_table, say
 from coterie_cli.profiles import ProfileError, Profiles, file_path
-from coterie_cli.target import TargetError, check_options
-from coterie_cli.target_values import MECHANISMS, TIMEOUT_MAX_S, TIMEOUT_MIN_S
+from coterie_cli.target import TargetError, check_options, one_file
+from coterie_cli.target_values import MECHANISMS
 from coterie_cli.variables import BOOTSTRAP
 
 __all__ = ["app"]
@@ -101,6 +101,10 @@ def use(name: Name) -> None:
 _File = Path | None
 
 
+def _file(help_text: str) -> Any:  # noqa: ANN401  # as typer has it
+    return typer.Option(metavar="FILE", help=help_text)
+
+
 @app.command("set")
 def set_profile(  # noqa: PLR0913  # one for each option
     name: Name,
@@ -112,21 +116,26 @@ def set_profile(  # noqa: PLR0913  # one for each option
         str | None, typer.Option(metavar="HOST:PORT", help="Where the node answers HTTP.")
     ] = None,
     config_file: Annotated[
-        _File, typer.Option("--config-file", "--command-config", help="Kafka's client.properties.")
+        _File, _file("Kafka's client.properties; --command-config as well.")
     ] = None,
-    tls: Annotated[bool | None, typer.Option("--tls/--no-tls", show_default=False)] = None,
-    ca_file: Annotated[_File, typer.Option(help="Authorities to trust, as PEM.")] = None,
-    cert_file: Annotated[_File, typer.Option(help="Your certificate, as PEM.")] = None,
-    key_file: Annotated[_File, typer.Option(help="Its key, as PEM.")] = None,
-    user: Annotated[str | None, typer.Option(help="Authenticate as this user.")] = None,
-    mechanism: Annotated[str | None, typer.Option(help=f"One of {', '.join(MECHANISMS)}.")] = None,
-    token_file: Annotated[_File, typer.Option(help="The token for OAUTHBEARER.")] = None,
-    http_token_file: Annotated[_File, typer.Option(help="The token to show over HTTP.")] = None,
+    command_config: Annotated[_File, typer.Option(hidden=True)] = None,
+    tls: Annotated[
+        bool | None,
+        typer.Option("--tls/--no-tls", show_default=False, help="Connect with TLS or without."),
+    ] = None,
+    ca_file: Annotated[_File, _file("Authorities to trust, as PEM.")] = None,
+    cert_file: Annotated[_File, _file("Your certificate, as PEM.")] = None,
+    key_file: Annotated[_File, _file("Its key, as PEM.")] = None,
+    user: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Authenticate as this user.")
+    ] = None,
+    mechanism: Annotated[
+        str | None, typer.Option(metavar="NAME", help=f"One of {', '.join(MECHANISMS)}.")
+    ] = None,
+    token_file: Annotated[_File, _file("The token for OAUTHBEARER.")] = None,
+    http_token_file: Annotated[_File, _file("The token to show over HTTP.")] = None,
     timeout: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SECONDS", min=TIMEOUT_MIN_S, max=TIMEOUT_MAX_S, help="How long to wait."
-        ),
+        float | None, typer.Option(metavar="SECONDS", help="How long to wait.")
     ] = None,
 ) -> None:
     """Make a profile, or change what is given of one; the first one is in use at once."""
@@ -139,7 +148,6 @@ def set_profile(  # noqa: PLR0913  # one for each option
         "timeout": timeout,
     }
     files = {
-        "config_file": config_file,
         "ca_file": ca_file,
         "cert_file": cert_file,
         "key_file": key_file,
@@ -147,6 +155,7 @@ def set_profile(  # noqa: PLR0913  # one for each option
         "http_token_file": http_token_file,
     }
     with _profiles(to_write=True) as profiles:
+        files["config_file"] = one_file(config_file, command_config)
         given |= {key: _absolute(path) for key, path in files.items() if path is not None}
         _check_name(name)
         values = check_options(given)

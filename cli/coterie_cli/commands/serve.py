@@ -65,7 +65,7 @@ Store = Annotated[
     typer.Option(
         metavar="URL",
         envvar=Variable.STORE,
-        help="Where to keep groups: memory:, sqlite:PATH or postgresql://USER@HOST/DATABASE.",
+        help="Where to keep groups: memory:, sqlite:PATH or postgresql://USER@HOST/NAME.",
     ),
 ]
 DataDir = Annotated[
