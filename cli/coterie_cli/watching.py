@@ -229,17 +229,19 @@ class _Members:
             self._rows.append([printable(cell) for cell in row])
 
     def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
+        from rich.cells import cell_len
         from rich.text import Text
 
         headings = ("MEMBER", "HOST", "HEARD OF", "PARTITIONS")
-        heading, *lines = table_lines(headings, self._rows, options.max_width)
+        table = table_lines(headings, self._rows, options.max_width)
+        if any(cell_len(each.partition("\n")[0]) > options.max_width for each in table):
+            # An id stays whole as long as a line has room for it alone.
+            rows = [headings, *self._rows]
+            table = [f"{row[0]}\n  {'  '.join(row[1:-1])}\n  {row[-1]}" for row in rows]
+        heading, *lines = table
         yield Text(heading, style="bold")
         for line in lines:
-            # Ids stay whole as long as there is any room for them; partitions are folded.
-            first, below, owned = line.partition("\n")
-            yield Text(first, no_wrap=True, overflow="ellipsis")
-            if below:
-                yield Text(owned, overflow="fold")
+            yield Text(line, overflow="fold")
 
 
 def _name(member: Record) -> str:

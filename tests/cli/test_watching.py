@@ -262,6 +262,16 @@ def test_partitions_that_do_not_fit_beside_their_member_come_below_it() -> None:
     assert [line.split()[0] for line in below] == ["MEMBER", "PARTITIONS", member, "orders[0,2,4]"]
 
 
+def test_ids_have_lines_of_their_own_where_nothing_fits_beside_them() -> None:
+    member = "billing-2120f14a-7a11-4a8e-a2b9-fde4045a0123"
+    group = found(member)
+    drawn_lines = [line.rstrip() for line in drawn(group, width=len(member))[1:]]
+    assert drawn_lines[3:] == [member, "  10.0.0.1  0.5 s ago", "  orders[0]"]
+    narrow = drawn(group, width=40)[1:]
+    assert member in "".join(line.rstrip() for line in narrow)
+    assert "…" not in "".join(narrow)
+
+
 # -- members that are away, and state --------------------------------------------------------------
 
 

@@ -16,7 +16,7 @@ from coterie_cli.demo.scenario import STEPS, Demo, Step
 from coterie_cli.demo.summary import Summary
 from coterie_cli.demo.work_log import Stint
 
-__all__ = ["SMALLEST", "Layout", "picture", "totals"]
+__all__ = ["SMALLEST", "Layout", "picture", "plain_totals", "totals"]
 
 #: Columns and lines that a picture needs.
 SMALLEST: Final = (80, 23)
@@ -209,18 +209,36 @@ def _chart(summary: Summary, steps: Sequence[Step], layout: Layout) -> Table:
 def totals(summary: Summary, layout: Layout, steps: Sequence[Step] = STEPS) -> RenderableType:
     """The chapters, and below them their sums."""
     table = _chart(summary, steps, layout)
-    groups = summary.sides.values()
     table.add_row()
-    lines = {
-        "partition-seconds": (f"{group.total.stopped_s:.1f}" for group in groups),
-        "longest stop, s": (f"{group.total.longest_stop_s:.1f}" for group in groups),
-        "times work ended": (str(group.total.endings) for group in groups),
-        "rebalances": (str(group.total.rebalances) for group in groups),
-    }
-    for name, values in lines.items():
+    for name, values in _sums(summary).items():
         cells = [cell for value in values for cell in (Text(value, style="bold"), Text())]
         table.add_row(Text(name, style="bold"), *cells)
     return Group(table, Text(), Text(summary.sentence()))
+
+
+def plain_totals(summary: Summary, steps: Sequence[Step]) -> str:
+    """The same in lines, for a terminal that has no room for a table."""
+    groups = summary.sides.values()
+    told = {"stopped s (rebalances)": ["", ""]}
+    for step in steps:
+        figures = [group.chapters.get(step.name) for group in groups]
+        told[step.name] = [f"{f.stopped_s:.1f} ({f.rebalances})" if f else "-" for f in figures]
+    lines = []
+    for name, values in (told | _sums(summary)).items():
+        pairs = zip(summary.sides, values, strict=True)
+        lines += [name, "  " + ", ".join(f"{kind} {value}".rstrip() for kind, value in pairs)]
+    return "\n".join([*lines, "", summary.sentence()])
+
+
+def _sums(summary: Summary) -> dict[str, list[str]]:
+    """What all chapters together cost the groups."""
+    sums = [group.total for group in summary.sides.values()]
+    return {
+        "partition-seconds": [f"{each.stopped_s:.1f}" for each in sums],
+        "longest stop, s": [f"{each.longest_stop_s:.1f}" for each in sums],
+        "times work ended": [str(each.endings) for each in sums],
+        "rebalances": [str(each.rebalances) for each in sums],
+    }
 
 
 def _empty_chart(summary: Summary, layout: Layout) -> tuple[Table, int]:

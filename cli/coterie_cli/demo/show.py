@@ -14,7 +14,7 @@ from rich.live import Live
 from coterie_cli.connection import silenced
 from coterie_cli.demo.group import DemoError
 from coterie_cli.demo.scenario import SCENARIO, WITH_STATE, Chapter, Demo
-from coterie_cli.demo.screen import SMALLEST, Layout, picture, totals
+from coterie_cli.demo.screen import SMALLEST, Layout, picture, plain_totals, totals
 from coterie_cli.demo.summary import Summary
 from coterie_cli.interrupts import raising_interrupts
 from coterie_cli.output import FAILED, fail, print_json
@@ -33,7 +33,9 @@ def show(*, speed: float, as_json: bool, with_state: bool) -> int:
     if as_json:
         print_json(summary)
     else:
-        console.print(totals(summary, Layout.of(console), scenario.steps))
+        has_room = console.width >= SMALLEST[0]
+        figures = totals(summary, Layout.of(console), scenario.steps)
+        console.print(figures if has_room else plain_totals(summary, scenario.steps))
     if failure is not None:
         fail(failure, FAILED)
     return 0

@@ -10,7 +10,8 @@ from rich.console import Console
 from coterie_cli.demo.group import PARTITIONS, DemoGroup
 from coterie_cli.demo.messages import WorkEvent, WorkEventKind
 from coterie_cli.demo.scenario import WITH_STATE, Chapter, Demo
-from coterie_cli.demo.screen import SMALLEST, picture
+from coterie_cli.demo.screen import SMALLEST, picture, plain_totals
+from coterie_cli.demo.summary import Summary
 
 
 @pytest.fixture
@@ -81,6 +82,15 @@ def test_chart_has_the_steps_of_its_own_scenario() -> None:
     text = "\n".join(shown(demo, 80, 24))
     assert "1 of 2: one more comes" in text
     assert "one is killed" not in text
+
+
+def test_narrow_terminal_gets_all_figures_of_the_summary(demo: Demo) -> None:
+    lines = plain_totals(Summary.of(demo), demo.steps).splitlines()
+    before_the_sentence = lines[: lines.index("")]
+    assert max(map(len, before_the_sentence)) <= 40
+    assert lines[lines.index("one leaves") + 1].startswith("  cooperative 0.0 (0), eager 0.0")
+    assert lines[lines.index("rebalances") + 1] == "  cooperative 0, eager 0"
+    assert lines[lines.index("one is killed") + 1] == "  cooperative -, eager -"
 
 
 def test_ascii_terminal_gets_ascii_marks(demo: Demo) -> None:
