@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
 from contextvars import copy_context
-from typing import Any, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from coterie_client.membership import Sources
 from coterie_client.options import default_sources
@@ -25,6 +25,11 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
+_MISSING: Final = (
+    "In virtual time there are no sockets, threads or child processes. Make groups and other"
+    " clients inside the program's coroutine: those that were made elsewhere want a socket."
+)
+
 
 def _first_error(process: Process) -> BaseException | None:
     """The first exception in a process that no code waited for."""
@@ -41,6 +46,7 @@ class Program:
         self.name = name
         self.process = process
         self._task: asyncio.Task[Any] | None = None
+        self._is_asked = False
 
     def begin(self, main: Coroutine[Any, Any, Any]) -> None:
         """Run its main coroutine, in a context in which clients use the virtual network."""
@@ -58,23 +64,36 @@ class Program:
 
     @property
     def is_done(self) -> bool:
-        """Whether it has ended by itself."""
+        """Whether its main coroutine has ended: it returned, raised, or was stopped."""
         return self._task is not None and self._task.done()
 
     def result(self) -> Any:  # noqa: ANN401  # whatever its main coroutine returns
-        """What its main coroutine returned; raises what that raised."""
+        """What its main coroutine returned; raises what that raised.
+
+        If nobody asks for what it raised, that fails the test when the cluster is closed.
+        """
         if self._task is None:
             raise RuntimeError(f"{self.name} was not begun")
+        self._is_asked = self._task.done()
+        self._error()  # with its note
         return self._task.result()
 
     @property
     def error(self) -> BaseException | None:
         """What has ended it, or a task of its own that it did not wait for."""
-        if self._task is not None and self._task.done() and not self._task.cancelled():
-            error = self._task.exception()
-            if error is not None:
-                return error
-        return _first_error(self.process)
+        return self._error() or _first_error(self.process)
+
+    def unasked_error(self) -> BaseException | None:
+        """What its main coroutine raised, if nobody has asked for it."""
+        return None if self._is_asked else self._error()
+
+    def _error(self) -> BaseException | None:
+        if self._task is None or not self._task.done() or self._task.cancelled():
+            return None
+        error = self._task.exception()
+        if isinstance(error, NotImplementedError) and not hasattr(error, "__notes__"):
+            error.add_note(_MISSING)
+        return error
 
     # -- faults --------------------------------------------------------------------------------
 
@@ -177,10 +196,10 @@ class Cluster:
     # -- programs and time ---------------------------------------------------------------------
 
     def start(self, name: str, main: Coroutine[Any, Any, Any]) -> Program:
-        """Start a program."""
+        """Start a program; what it raises fails the test in the end, unless that asks for it."""
         program = Program(self, name, Process(self.scheduler, name))
-        program.begin(main)
         self._programs.append(program)
+        program.begin(main)
         return program
 
     def run(self, seconds: float) -> None:
@@ -249,11 +268,27 @@ class Cluster:
     # -- the end -------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """End everything."""
+        """End everything; raise what programs raised that nobody asked for by `result`."""
+        failed = self._end()
+        if failed:
+            raise BaseExceptionGroup(_told(failed), list(failed.values()))
+
+    def _end(self) -> dict[Program, BaseException]:
+        errors = {program: program.unasked_error() for program in self._programs}
+        self._programs.clear()
         self.scheduler.close()
+        return {program: error for program, error in errors.items() if error is not None}
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, _: object, error: BaseException | None, *__: object) -> None:
+        if error is None:
+            self.close()
+        elif failed := self._end():
+            error.add_note(f"{_told(failed)}: {', '.join(map(repr, failed.values()))}")
+
+
+def _told(failed: Mapping[Program, BaseException]) -> str:
+    names = ", ".join(program.name for program in failed)
+    return f"nobody asked, with result(), for what these programs raised: {names}"

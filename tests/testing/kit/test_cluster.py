@@ -257,6 +257,66 @@ def test_error_of_a_program_is_raised_by_result(cluster: Cluster) -> None:
         cluster.call(fail())
 
 
+async def _fail() -> None:
+    raise ValueError("a bug")
+
+
+def test_error_that_nobody_asks_for_fails_the_test_when_it_is_over() -> None:
+    cluster = Cluster(TOPICS)
+    cluster.start("fails", _fail())
+    cluster.start("waits", asyncio.sleep(1_000))
+    cluster.run(30)
+    with pytest.raises(ExceptionGroup, match="programs raised: fails") as told:
+        cluster.close()
+    assert told.group_contains(ValueError, match="a bug")
+    cluster.close()  # it was said once
+
+
+def test_error_of_a_test_is_not_hidden_by_that_of_a_program() -> None:
+    def wait_in_vain() -> None:
+        with Cluster(TOPICS) as cluster:
+            cluster.start("fails", _fail())
+            cluster.run_until(lambda: False, within_s=30)
+
+    with pytest.raises(IdleError) as told:
+        wait_in_vain()
+    assert "programs raised: fails: ValueError('a bug')" in told.value.__notes__[0]
+
+
+def test_error_that_was_asked_for_fails_no_test() -> None:
+    with Cluster(TOPICS) as cluster:
+        program = cluster.start("fails", _fail())
+        cluster.run_until(lambda: program.is_done)
+        with pytest.raises(ValueError, match="a bug"):
+            program.result()
+
+
+def test_programs_that_are_stopped_or_killed_fail_no_test() -> None:
+    with Cluster(TOPICS) as cluster:
+        stopped, killed = (cluster.start(name, asyncio.sleep(1_000)) for name in "ab")
+        cluster.run(1)
+        stopped.stop()
+        killed.kill()
+        cluster.run(1)
+        assert stopped.is_done
+        assert not killed.is_done
+
+
+def test_group_that_was_made_outside_of_its_program_is_told_where_to_make_it() -> None:
+    with Cluster(TOPICS) as cluster:
+        group = Group(cluster.bootstrap, "shop", topics=list(TOPICS))
+
+        async def work() -> None:
+            async with group:
+                await group.run(lambda _: asyncio.sleep(1_000))
+
+        program = cluster.start("a", work())
+        cluster.run(60)
+        with pytest.raises(NotImplementedError) as told:
+            program.result()
+    assert "inside the program's coroutine" in told.value.__notes__[0]
+
+
 def test_coordinator_and_client_log_and_print_nothing(
     coterie_cluster: Callable[..., Cluster], capfd: pytest.CaptureFixture[str]
 ) -> None:
