@@ -25,7 +25,7 @@ def test_the_test_of_the_page_needs_no_plugin_in_a_copy_of_the_project(tmp_path:
             (tmp_path / block.title).write_text(block.text, encoding="utf-8")
     options = ("-c", str(ROOT / "pyproject.toml"), "-p", "coterie_testing.plugin")
     ended = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", *options, "test_worker.py"],
+        [sys.executable, "-m", "pytest", "-q", *options, "test_counting.py"],
         env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""},
         cwd=tmp_path,
         capture_output=True,

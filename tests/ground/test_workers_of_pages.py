@@ -49,7 +49,7 @@ def _numbers(owned: Mapping[str, Sequence[int]]) -> list[int]:
     [
         pytest.param(README, "worker.py", "billing", id="readme"),
         pytest.param(README, "stock.py", "stock", id="stock client"),
-        pytest.param(QUICK_START, "worker.py", "billing", id="quick start"),
+        pytest.param(QUICK_START, "counting.py", "billing", id="quick start"),
     ],
 )
 def test_partitions_move_at_once_after_sigterm(
