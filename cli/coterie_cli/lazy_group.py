@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from copy import copy
 from importlib import import_module
+from inspect import cleandoc
 from typing import Any, Final, Self
 
 import typer
@@ -97,8 +98,7 @@ def _load(name: str) -> Any:  # noqa: ANN401  # as above
     else:
         holder.command(name)(getattr(module, name))
     command = get_group(holder).commands[name]
-    if _is_narrow():
-        _have_plain_help(command)
+    _fit_help(command, is_narrow=_is_narrow())
     return command
 
 
@@ -107,9 +107,13 @@ def _is_narrow() -> bool:
     return shutil.get_terminal_size().columns < _COLUMNS_OF_TABLES
 
 
-def _have_plain_help(command: Any) -> None:  # noqa: ANN401  # as above
+def _fit_help(command: Any, *, is_narrow: bool) -> None:  # noqa: ANN401  # as above
+    # Typer would break lines where a docstring does, and once more where the terminal ends.
+    paragraphs = cleandoc(command.help or "").split("\n\n")
+    command.help = "\n\n".join(" ".join(each.split()) for each in paragraphs)
+    subcommands = getattr(command, "commands", {}).values()
     # Groups have no options to speak of, and their plain text shortens what is said of commands.
-    if not hasattr(command, "commands"):
+    if is_narrow and not subcommands:
         command.rich_markup_mode = None
-    for each in getattr(command, "commands", {}).values():
-        _have_plain_help(each)
+    for each in subcommands:
+        _fit_help(each, is_narrow=is_narrow)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 
 from coterie_cli.lazy_group import LazyGroup
 from coterie_cli.main import app
+from coterie_testing.sim.faults import PROFILES, SWARMS
 
 
 @pytest.mark.parametrize(
@@ -71,6 +73,22 @@ def test_where_to_connect_is_a_list_of_its_own() -> None:
     assert "--bootstrap" not in own
     assert "--bootstrap" in where
     assert "--http-token-file" in where
+
+
+def test_help_of_the_simulator_names_all_profiles() -> None:
+    shown = CliRunner().invoke(app, ["simulate", "-h"], env={"COLUMNS": "80"}).stdout
+    named = {word.strip(",.│") for word in shown.split()}
+    assert {*PROFILES, *SWARMS} <= named
+
+
+def test_paragraphs_of_help_are_filled() -> None:
+    for command in ("demo", "simulate"):
+        shown = CliRunner().invoke(app, [command, "-h"], env={"COLUMNS": "80"}).stdout
+        text = shown.partition("╭─")[0]
+        lines = [line.strip() for line in text.splitlines()]
+        for line, following in pairwise(lines):
+            if line and following and not line.startswith("Usage"):
+                assert len(line) + 1 + len(following.split()[0]) > 78, text
 
 
 def test_tab_offers_the_commands_with_their_help() -> None:

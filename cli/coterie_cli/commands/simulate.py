@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
+from coterie_testing.sim.faults import PROFILES, SWARMS
+
 __all__ = ["simulate"]
+
+#: What goes wrong: needs nothing that an extra brings, so that help has it as well.
+_PROFILES: Final = (*PROFILES, *SWARMS)
 
 
 def simulate(
@@ -19,7 +24,7 @@ def simulate(
     ] = 100_000,
     profile: Annotated[
         str,
-        typer.Option(help="calm, rough, hostile, strangers, stateful, failovers, swarm, or brief."),
+        typer.Option(metavar="NAME", help=f"{', '.join(_PROFILES[:-1])}, or {_PROFILES[-1]}."),
     ] = "swarm",
     nodes: Annotated[
         int, typer.Option(min=1, max=9, help="Coordinators, which share a database.")
