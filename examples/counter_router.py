@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import logging
+import sys
 from dataclasses import dataclass
 from typing import Final
 
@@ -101,4 +103,8 @@ if __name__ == "__main__":
     parser.add_argument("--port", type=int, default=8080)
     options = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    asyncio.run(main(options.http, options.port))
+    with contextlib.suppress(KeyboardInterrupt):
+        try:
+            asyncio.run(main(options.http, options.port))
+        except OSError as error:  # the port is taken
+            sys.exit(str(error))

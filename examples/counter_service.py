@@ -19,6 +19,7 @@ import argparse
 import asyncio
 import logging
 import sqlite3
+import sys
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -173,4 +174,7 @@ if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     with closing(Table(options.database)) as opened:
         at = (options.bootstrap, options.host, options.port)
-        asyncio.run(main(*at, opened, options.session))
+        try:
+            asyncio.run(main(*at, opened, options.session))
+        except OSError as error:  # the port is taken
+            sys.exit(str(error))

@@ -30,7 +30,7 @@ from coterie_client import Admin, Group, Partition
 from coterie_protocol.errors import TopicAlreadyExistsError
 
 TOPIC: Final = "endpoints"
-ENDPOINTS: Final = tuple(f"http://127.0.0.1:8080/hook/{number}" for number in range(6))
+ENDPOINTS: Final = tuple(f"http://127.0.0.1:8070/hook/{number}" for number in range(6))
 POLL_INTERVAL_S: Final = 0.2
 #: How long a restart may take before the others take over the worker's endpoints.
 SESSION_TIMEOUT_S: Final = 30.0

@@ -2,7 +2,7 @@
 
     python examples/webhook_receiver.py
 
-It listens on port 8080 and answers 503 to every third request.
+It listens on port 8070, or on the one that is given, and answers 503 to every third request.
 """
 
 from __future__ import annotations
@@ -30,4 +30,7 @@ def receiver() -> web.Application:
 
 
 if __name__ == "__main__":
-    web.run_app(receiver(), host="127.0.0.1", port=int(sys.argv[1]) if sys.argv[1:] else 8080)
+    try:
+        web.run_app(receiver(), host="127.0.0.1", port=int(sys.argv[1]) if sys.argv[1:] else 8070)
+    except OSError as error:  # the port is taken
+        sys.exit(str(error))
