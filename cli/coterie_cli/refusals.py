@@ -62,10 +62,15 @@ def _of_batch(error: BatchFailedError) -> list[str]:
 
 
 def _of_kafka(error: KafkaError, detail: str) -> str:
-    from coterie_protocol.errors import IllegalSaslStateError
+    from coterie_protocol.errors import IllegalSaslStateError, SecurityDisabledError
 
     if isinstance(error, IllegalSaslStateError):
         return f"The server takes no user and password here: leave out --user ({error.name})."
+    if isinstance(error, SecurityDisabledError):
+        return (
+            "The server looks at no ACLs: all may do everything. Its settings authorizer.class.name"
+            f" and super.users turn them on, see docs/how-to/secure.md ({error.name})."
+        )
     subject, colon, told = detail.partition(": ")
     reason = told if colon and told else error.default_message
     later = " It may work later." if _may_pass(error) else ""

@@ -11,6 +11,7 @@ from coterie_protocol.errors import (
     GroupAuthorizationFailedError,
     GroupSubscribedToTopicError,
     NonEmptyGroupError,
+    SecurityDisabledError,
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
 )
@@ -37,6 +38,15 @@ from coterie_protocol.exceptions import CoterieError
 )
 def test_sentence_says_what_happened_to_what(error: CoterieError, sentence: str) -> None:
     assert sentence_of(error) == sentence
+
+
+def test_server_without_acls_is_told_how_to_turn_them_on() -> None:
+    error = SecurityDisabledError("ACLs: No Authorizer is configured.")
+    for each in (error, BatchFailedError({"an ACL": error}, 1)):
+        said = sentence_of(each)
+        assert "authorizer.class.name" in said
+        assert "how-to/secure.md" in said
+        assert said.endswith("(SECURITY_DISABLED).")
 
 
 def test_only_what_may_pass_is_said_to_work_later() -> None:
