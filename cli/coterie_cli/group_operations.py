@@ -118,7 +118,10 @@ def unpin(
     reason: Reason = "",
     json: Json = False,
 ) -> None:
-    """End what was pinned or kept of partitions, for one member or for all."""
+    """End what was pinned or kept of the partitions that --topic names.
+
+    With --member or --instance, only what concerns that member.
+    """
     who = _who(member, instance) if member or instance else {}
     _order(target, group, "unpin", who | {"partitions": _partitions(topic)}, reason, json)
 

@@ -257,7 +257,7 @@ def test_nothing_to_remove_is_an_error(admin: Any) -> None:
 @pytest.mark.parametrize(
     ("error", "sentence"),
     [
-        (SecurityDisabledError("ACLs: No Authorizer is configured."), "No Authorizer"),
+        (SecurityDisabledError("ACLs: No Authorizer is configured."), "looks at no ACLs"),
         (ClusterAuthorizationFailedError("ACLs"), "may not perform this operation"),
     ],
 )

@@ -131,6 +131,23 @@ def test_journal_shows_no_orders_to_the_terminal(journal: Path) -> None:
     assert r"g\x1b[31m: group deleted" in result.stdout
 
 
+def test_group_that_a_journal_knows_nothing_about_is_told(journal: Path) -> None:
+    said = refused("journal", "tail", str(journal), "--group", "h\x1b[31m", code=1)
+    folder = journal / "journal"
+    assert said.startswith(rf"There is no line about a group 'h\x1b[31m' in {folder}.")
+    assert "The nearest known one is" in said
+    known = CliRunner().invoke(app, ["journal", "tail", str(journal), "--group", HOSTILE])
+    assert "group deleted" in known.stdout
+
+
+@pytest.mark.parametrize("command", ["tail", "verify"])
+def test_folder_that_is_no_journal_is_told_by_its_whole_path(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert refused("journal", command, ".") == f"There is no journal in {tmp_path}."
+
+
 @pytest.mark.parametrize("command", ["tail", "verify"])
 def test_folder_without_segments_is_no_journal(command: str, tmp_path: Path) -> None:
     (tmp_path / "journal-of-mine.jsonl").write_text("{}")

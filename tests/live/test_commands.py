@@ -127,6 +127,11 @@ def test_refusal_of_many_partitions_is_said_once_without_tuples(commands: Comman
     )
 
 
+def test_offsets_that_are_not_set_are_not_shown_as_if_they_were(commands: CommandRunner) -> None:
+    done = commands.run("offsets", "reset", "static", "--to", "1", code=1)
+    assert done.stdout == ""
+
+
 def test_refusal_that_is_about_partitions_names_them(
     commands: CommandRunner, tmp_path: Path
 ) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from coterie_cli.interrupts import raising_interrupts
+from coterie_cli.nearest import did_you_mean
 from coterie_cli.output import (
     FAILED,
     MISUSED,
@@ -73,7 +74,11 @@ def tail(
     folder = _journal_in(journal)
     reader = _Reader(folder, is_wanted)
     with _readable():
-        for line in deque(reader.new_lines(), lines):
+        last = deque(reader.new_lines(), lines)
+        if group is not None and group not in reader.groups and not follow:
+            hint = did_you_mean(group, reader.groups)
+            fail(f"There is no line about a group {group!r} in {_full(folder)}{hint}", FAILED)
+        for line in last:
             show(line)
         if reader.bad:
             number = count_of(reader.bad, "line")
@@ -93,6 +98,8 @@ class _Reader:
         self._is_wanted = is_wanted
         #: The latest number of each node.
         self._seen: dict[str, int] = {}
+        #: The groups that there was any line about.
+        self.groups: set[str] = set()
         #: How many lines were none when it was last read.
         self.bad = 0
 
@@ -108,6 +115,8 @@ class _Reader:
                 self.bad += not entry.torn
             elif entry.seq > self._seen.get(entry.node, -1):
                 self._seen[entry.node] = entry.seq
+                if entry.event.group:
+                    self.groups.add(entry.event.group)
                 if self._is_wanted(entry):
                     yield entry
 
@@ -153,7 +162,7 @@ def verify(journal: Folder = Path("coterie-data")) -> None:
     with _readable():
         report = verify_journal(folder)
     if not report.nodes and report.is_whole:
-        fail(f"There are no lines in {folder}.", FAILED)
+        fail(f"There are no lines in {_full(folder)}.", FAILED)
     rows = [
         (
             *(node.node, node.lines, time_text(node.first_ts), time_text(node.last_ts)),
@@ -179,5 +188,13 @@ def _journal_in(path: Path) -> Path:
     from coterie_server.journal import list_segments
 
     if path.is_dir() and not list_segments(path):
-        fail(f"There is no journal in {path}.", MISUSED)
+        fail(f"There is no journal in {_full(path)}.", MISUSED)
     return path
+
+
+def _full(path: Path) -> Path:
+    """A path for the end of a sentence, where `.` would read as `..`."""
+    try:
+        return path.absolute()
+    except OSError:  # the current directory is gone
+        return path

@@ -118,12 +118,13 @@ def reset(
 
     with _choosing(FAILED):
         before, after = administer(target, work, group=group)
+    if after and not dry_run:
+        administer(target, lambda admin: admin.offsets.set(group, after))
     rows = [(t, n, _old(before, (t, n)), offset) for (t, n), offset in sorted(after.items())]
     print_table(("TOPIC", "PARTITION", "OFFSET", "NEW"), rows, "There is nothing to reset.")
     if dry_run:
         say("Nothing was changed: this was a dry run.")
     elif after:
-        administer(target, lambda admin: admin.offsets.set(group, after))
         say(f"Set {count_of(len(after), 'offset')} of {group}.")
 
 
