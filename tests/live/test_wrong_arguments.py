@@ -134,6 +134,10 @@ CIRCUMSTANCES: Final = {
     "data directory in use": ("--data-dir {running}", "is in use by process {pid}"),
     "data directory is a file": ("--data-dir {file}", "can't keep data in {file}: File exists"),
     "store without its colon": ("--store memory", "memory is not a store: expected memory:"),
+    "store with a mistake in it": (
+        "--store postgresql//ann@db/groups",
+        "is not a store: expected postgresql://USER@HOST/DATABASE",
+    ),
     "damaged store": ("--store sqlite:{damaged}", "{damaged} is damaged"),
     "store in use": (
         "--store sqlite:{running}/coterie.db",

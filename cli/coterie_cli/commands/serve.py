@@ -65,7 +65,10 @@ Store = Annotated[
     typer.Option(
         metavar="URL",
         envvar=Variable.STORE,
-        help="Where to keep groups: memory:, sqlite:PATH or postgresql://USER@HOST/NAME.",
+        help=(
+            "Where to keep groups: memory:, sqlite:PATH or postgresql://USER@HOST/NAME; anything"
+            " else is the path of a data directory."
+        ),
     ),
 ]
 DataDir = Annotated[

@@ -58,6 +58,7 @@ of a later version is refused and left as it is (`schema.py`).
 from __future__ import annotations
 
 import re
+from difflib import get_close_matches
 from pathlib import Path
 
 from coterie_server.storage.abc import (
@@ -101,7 +102,15 @@ FILE_NAME = "coterie.db"
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(.*)", re.DOTALL)
 
 #: By scheme, how a store of that kind is named.
-_SCHEMES = {"memory": "memory:", "sqlite": "sqlite:PATH"}
+_DATABASE = "postgresql://USER@HOST/DATABASE"
+_SCHEMES = {
+    "memory": "memory:",
+    "sqlite": "sqlite:PATH",
+    "postgresql": _DATABASE,
+    "postgres": _DATABASE,
+}
+#: How much a word has to look like one of them to be meant for it: all but a letter or two.
+_ALIKE = 0.8
 
 
 def open_store(
@@ -111,16 +120,16 @@ def open_store(
 
     `memory:` is a new store in memory, `sqlite:PATH` a file, and `postgresql://...` a database that
     several nodes may share.  Anything else is a path: of a file if it is one or ends in `.db`,
-    otherwise of a data directory, in which the store is `coterie.db`.
+    otherwise of a data directory, in which the store is `coterie.db`.  A new one whose name looks
+    like the beginning of a URL is refused: it is hardly meant.
 
     A store that lost something that was acknowledged refuses to open, unless `accept_loss` is set.
     `is_shared` says that other nodes may use it as well, as they may a file that is named as
     `sqlite:PATH`.  A new store of files is divided into that many `files`.
     """
     named = _SCHEME.fullmatch(url)
-    if url in _SCHEMES:  # a directory of that name is hardly meant, above all not for `memory`
-        raise StoreError(f"{url} is not a store: expected {_SCHEMES[url]}, with the colon")
     if named is None:
+        _refuse_mistyped(url)
         path = Path(url)
         is_file = path.suffix == ".db" or path.is_file()
         file = path if is_file else path / FILE_NAME
@@ -137,5 +146,23 @@ def open_store(
         return PostgresStore(url)
     raise StoreError(
         f"{without_password(url)} is not a store: expected memory:, sqlite:PATH,"
-        " postgresql://USER@HOST/DATABASE or the path of a data directory"
+        f" {_DATABASE} or the path of a data directory"
     )
+
+
+def _refuse_mistyped(path: str) -> None:
+    """Raise `StoreError` of a path that is probably a URL with a mistake in it."""
+    word = path.partition("/")[0].lower()
+    near = get_close_matches(word, _SCHEMES, n=1, cutoff=_ALIKE)
+    if path in _SCHEMES or (near and not Path(path).exists()):
+        expected = _SCHEMES[near[0]]
+        raise StoreError(
+            f"{_without_login(path)} is not a store: expected {expected}, with the colon;"
+            f" a directory of that name is ./{word}"
+        )
+
+
+def _without_login(path: str) -> str:
+    """A mistyped URL as it may be logged: a password may stand before the last @."""
+    before, at, place = path.rpartition("@")
+    return f"{before.partition('/')[0]}...@{place}" if at else path

@@ -69,6 +69,41 @@ def test_kind_of_store_without_its_colon_is_no_directory(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    "word",
+    [
+        "postgresql",
+        "Postgres",
+        "postgresq",
+        "sqlite3",
+        "sqlite/groups",
+        "postgresql//ann@db/groups",
+    ],
+)
+def test_url_that_is_mistyped_is_no_directory(
+    word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(StoreError, match=r"is not a store: expected (sqlite:PATH|postgresql://)"):
+        open_store(word)
+    assert list(tmp_path.iterdir()) == []
+    assert open_store(f"./{word}").url.startswith(f"sqlite:{tmp_path}/")
+
+
+def test_directory_that_is_there_may_have_such_a_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sqlite3").mkdir()
+    assert open_store("sqlite3").url == f"sqlite:{tmp_path}/sqlite3/coterie.db"
+
+
+def test_password_of_a_mistyped_url_is_not_shown() -> None:
+    with pytest.raises(StoreError) as caught:
+        open_store("postgresql//ann:s3cret@db/groups")
+    assert str(caught.value).startswith("postgresql...@db/groups is not a store")
+
+
 def test_password_is_not_shown() -> None:
     with pytest.raises(StoreError) as caught:
         open_store("mysql://ann:s3cret@localhost/coterie")
