@@ -37,6 +37,13 @@ def test_package_is_typed(root: Path, part: str) -> None:
     assert (root / part / PARTS[part] / "py.typed").is_file()
 
 
+def test_readme_counts_all_parts(root: Path) -> None:
+    layout = (root / "README.md").read_text(encoding="utf-8").split("\n## Layout\n")[1]
+    words = {8: "eight", 9: "nine"}
+    assert f"all {words[len(PARTS)]} are one distribution" in layout
+    assert all(f"| `{folder}/{package}` |" in layout for folder, package in PARTS.items())
+
+
 def test_packaging_types_lint_and_layers_know_all_parts(root: Path) -> None:
     tool = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
     build = tool["hatch"]["build"]
