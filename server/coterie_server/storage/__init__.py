@@ -30,8 +30,9 @@ SQLite takes a damaged log for one that ends there, and goes on with a file that
   another identity is another one; either is refused (`schema.py`).  So is a damaged page, found by
   SQLite's own check.
 - A wrong checksum is found when a shard is read.
-- While it runs, the guard looks at the files around each write.  If another program wrote to one,
-  it reads a copy with a fresh connection, and compares what that finds with the counter.
+- While it runs, the guard looks at the files before each transaction, and again when it is over,
+  whether or not it succeeded.  If another program wrote to one between two transactions, it reads a
+  copy with a fresh connection, and compares what that finds with the counter.
 - `--accept-data-loss` opens the store all the same and gives it a new identity.  The mark follows
   only when the node calls `accept_loss`: until then the loss is noticed at every start.
 

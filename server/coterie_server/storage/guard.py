@@ -7,6 +7,7 @@ had happened, and everything they write is lost when the process ends.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import shutil
 import sqlite3
@@ -26,8 +27,6 @@ __all__ = ["Guard", "read_progress"]
 
 _log = get_logger(__name__)
 
-_SUFFIXES: Final = ("", "-wal")
-
 #: What is wrong with the place of the copy, and not with what was copied.
 _NO_DAMAGE: Final = (
     sqlite3.SQLITE_BUSY,
@@ -39,8 +38,11 @@ _NO_DAMAGE: Final = (
     sqlite3.SQLITE_READONLY,
 )
 
-#: How often the files are looked at before a write; after each write they are looked at anyway.
-_LOOK_EVERY_S: Final = 0.25
+#: For how long after a commit of another process it may copy the log into the file, as SQLite does
+#: after some commits, and nothing tells whose writes these are.
+_COPIED_WITHIN_S: Final = 0.25
+#: How long files that could not be compared are left alone before that is tried again.
+_TRY_AGAIN_S: Final = 1.0
 
 
 class _Seen(NamedTuple):
@@ -52,42 +54,62 @@ class _Seen(NamedTuple):
     written_ns: int
 
 
+_Look = tuple[_Seen | None, _Seen | None]
+"""What is seen of the file and of its log; None for one that is not there."""
+
+
 class Guard:
-    """Watches the files of an open store; it belongs to the thread that writes to them."""
+    """Watches the files of an open store; it belongs to the thread that writes to them.
+
+    It knows what the files looked like after this process last had the right to write, and looks
+    before it writes again: what has changed between is another's doing.
+    """
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         # SQLite keeps its log beside the file itself, not beside a symbolic link to it.
         self._path = path.resolve()
-        self._files = tuple(f"{self._path}{suffix}" for suffix in _SUFFIXES)
+        self._files = (str(self._path), f"{self._path}-wal")
         self._kept_open: dict[str, IO[bytes]] = {}
         self._connection = connection
+        self._version = self._data_version()
         self._opened = self._look()
         self._seen = self._opened
-        self._version = self._data_version()
+        # When another process was last seen to have committed.
+        self._joined_at = -math.inf
         self._error: StoreError | None = None
-        self._looked_at = time.monotonic()
+        # Why the files could not be compared when that was last tried, and when.
+        self._unchecked: StoreError | None = None
+        self._tried_at = -math.inf
+
+    def refuse_distrusted(self) -> None:
+        """Raise `StoreError` if a check has done so for good; the files are not looked at."""
+        if self._error is not None:
+            raise StoreError(str(self._error))
 
     def check(self) -> None:
         """Raise `StoreError` if the files are not as this process left them, and ever after."""
-        if self._error is not None:
-            raise StoreError(str(self._error))
-        now = time.monotonic()
-        if now - self._looked_at < _LOOK_EVERY_S:
+        self.refuse_distrusted()
+        if not self._is_changed():
             return
-        self._looked_at = now
-        seen = self._look()
-        if seen == self._seen:
-            return
-        self._check_identities(seen)
-        version = self._data_version()
-        if version == self._version:  # not written through SQLite
-            self._inspect(log_changed=seen[-1] != self._seen[-1])
-        self._seen, self._version = seen, version
+        has_begun = self._connection.in_transaction
+        # Without the right to write, it may be another process's commit that is not finished.
+        with self._alone():
+            if self._is_changed():
+                self._inspect(-1 if has_begun else 0)  # a transaction has counted itself
 
-    def wrote(self) -> None:
-        """Note a write of this process; raise `StoreError` if it went to a deleted file."""
-        self._seen = self._look()
-        self._check_identities(self._seen)
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """Check the files, then let this process write to them, which has the right to.
+
+        Raises `StoreError` if what was written went to a deleted file.  What a write has left of
+        itself is this process's own, though it failed.
+        """
+        self.check()
+        try:
+            yield
+        finally:
+            self._seen = self._look()
+            self._check_identities(self._seen)
 
     def close(self) -> None:
         """Close the files; call it only after the database is closed."""
@@ -95,15 +117,36 @@ class Guard:
             file.close()
         self._kept_open.clear()
 
-    def _look(self) -> tuple[_Seen | None, ...]:
-        return tuple(_stat(path) for path in self._files)
+    def _look(self) -> _Look:
+        file, log = self._files
+        return _stat(file), _stat(log)
 
     def _data_version(self) -> int:
         (version,) = self._connection.execute("PRAGMA data_version").fetchone()
         assert isinstance(version, int)
         return version
 
-    def _check_identities(self, seen: tuple[_Seen | None, ...]) -> None:
+    def _is_changed(self) -> bool:
+        """Whether a file was written to, and no other process's commit explains it."""
+        # Before the files are looked at: a commit that comes between the two is told next time.
+        version = self._data_version()
+        seen, has_joined = self._look(), version != self._version
+        if has_joined:
+            self._version, self._joined_at = version, time.monotonic()
+        elif seen == self._seen:
+            return False
+        self._check_identities(seen)
+        if not has_joined and not self._may_be_copied(seen):
+            return True
+        self._seen = seen
+        return False
+
+    def _may_be_copied(self, seen: _Look) -> bool:
+        """Whether another process may be amid copying the log into the file, after its commit."""
+        is_log_as_before = seen[1] == self._seen[1]
+        return is_log_as_before and time.monotonic() - self._joined_at <= _COPIED_WITHIN_S
+
+    def _check_identities(self, seen: _Look) -> None:
         for path, before, found in zip(self._files, self._opened, seen, strict=True):
             if before is None or (found is not None and found[:2] == before[:2]):
                 continue
@@ -114,24 +157,27 @@ class Guard:
                 " documentation"
             )
 
-    def _inspect(self, *, log_changed: bool) -> None:
+    def _inspect(self, correction: int) -> None:
         """Read files again that were written to, though nothing was committed.
 
         Either a program did it without SQLite, or another node had SQLite copy the log into the
-        file.
+        file, or has not come to the end of a commit.
         """
+        if self._unchecked is not None and time.monotonic() - self._tried_at < _TRY_AGAIN_S:
+            raise StoreError(str(self._unchecked))
         where = {"path": str(self._path)}
-        begun = self._connection.in_transaction  # which has counted itself
-        with self._alone():
-            progress = self._committed(-1 if begun else 0)
-            found = self._read_anew()
+        seen = self._look()
+        progress = self._committed(correction)
+        found = self._read_anew()
         if found.store != progress.store or found.commits < progress.commits:
             behind = f"its log breaks off at transaction {found.commits} of {progress.commits}"
             self._distrust(damaged(self._path, behind))
-        if log_changed:
+        is_shared = self._joined_at > -math.inf
+        if seen[1] != self._seen[1] and not is_shared:
             _log.warning("another program wrote to the store's log, and did no damage", **where)
-        else:  # as when another node has SQLite copy the log into the file
-            _log.info("another process wrote to the store's file, and did no damage", **where)
+        else:  # as when another node copies the log into the file, or is killed amid a commit
+            _log.info("another process wrote to the store, and did no damage", **where)
+        self._seen = seen
 
     def _committed(self, correction: int) -> Progress:
         """How far all processes have come together, by what SQLite has in memory."""
@@ -163,19 +209,22 @@ class Guard:
                     self._copy(path, Path(folder) / Path(path).name)
                 return _inspected(Path(folder) / self._path.name)
         except OSError as error:
-            raise self._unchecked(error.strerror or str(error)) from error
+            raise self._not_checked(error.strerror or str(error)) from error
         except sqlite3.Error as error:
             if getattr(error, "sqlite_errorcode", 0) & 0xFF in _NO_DAMAGE:
-                raise self._unchecked(str(error)) from error
+                raise self._not_checked(str(error)) from error
             self._distrust(damaged(self._path, str(error)))
         except Damage as error:
             self._distrust(damaged(self._path, str(error)))
 
-    def _unchecked(self, why: str) -> StoreError:
-        return StoreError(
-            f"{self._path} was written to by another program, and a copy of it can't be checked in"
-            f" {tempfile.gettempdir()}: {why}"
+    def _not_checked(self, why: str) -> StoreError:
+        place = f" in {tempfile.tempdir}" if tempfile.tempdir else ""  # else there is no folder
+        self._tried_at = time.monotonic()
+        self._unchecked = StoreError(
+            f"{self._path} was written to by another program, and a copy of it can't be checked"
+            f"{place}: {why}"
         )
+        return self._unchecked
 
     def _copy(self, path: str, to: Path) -> None:
         """Copy a file, and keep it open from then on.

@@ -8,6 +8,7 @@ import sqlite3
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -62,24 +63,26 @@ class _Database:
         self._guard = Guard(path, connection)
         give_up_soon(connection)
 
-    def check(self) -> None:
-        """Raise `StoreError` if another program has changed the files."""
-        self._guard.check()
-
     def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Read what is committed."""
 
         def attempt() -> T:
-            self.check()
+            self._guard.check()
             return work(self.connection)
 
         return patiently(attempt)
 
+    def refuse_distrusted(self) -> None:
+        """Raise `StoreError` if the files were found changed before."""
+        self._guard.refuse_distrusted()
+
+    def writing(self) -> AbstractContextManager[None]:
+        """Check the files, then write to them; raise `StoreError` if it went to a deleted file."""
+        return self._guard.writing()
+
     def wrote(self, progress: Progress) -> None:
-        """Note that a transaction is durable; raise `StoreError` if its file is gone."""
+        """Note that a transaction is durable."""
         self._progress = progress
-        # First, so that what went to a deleted file is not acknowledged.
-        self._guard.wrote()
         if not self._is_behind:
             self._mark.write(progress)
 
@@ -224,20 +227,16 @@ class WriterThread:
         """Do a group of writes in one transaction: all but the refused ones, or none."""
         connection = database.connection
         try:
+            database.refuse_distrusted()  # in its words, before SQLite trips over what is wrong
             if connection.in_transaction:  # the last rollback failed as well
                 connection.execute("ROLLBACK")
             transaction = Transaction(connection, self._broken)
-            database.check()
-            results: _Results = []
-            for job in jobs:
-                try:
-                    results.append((job.future, job.work(transaction)))
-                except (FencedError, StoreError) as refusal:
-                    results.append((job.future, without_frames(refusal)))
-            transaction.write()
-            self._turns.leave()
-            progress = transaction.commit()
-            self._turns.come_back()
+            with database.writing():
+                results = _done(jobs, transaction)
+                transaction.write()
+                self._turns.leave()
+                progress = transaction.commit()
+                self._turns.come_back()
             database.wrote(progress)
         except Exception as error:  # noqa: BLE001  # a bug must fail its callers, not hang them
             self._roll_back(connection)
@@ -288,6 +287,16 @@ class WriterThread:
         # Once the loop is closed, no caller waits for results.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(_deliver, results)
+
+
+def _done(jobs: Sequence[_Write], transaction: Transaction) -> _Results:
+    results: _Results = []
+    for job in jobs:
+        try:
+            results.append((job.future, job.work(transaction)))
+        except (FencedError, StoreError) as refusal:
+            results.append((job.future, without_frames(refusal)))
+    return results
 
 
 def _deliver(results: _Results) -> None:

@@ -125,6 +125,7 @@ class Disk:
         self.traced: list[str] = []
         self.connections: list[sqlite3.Connection] = []
         self._failing: dict[str, Exception] = {}
+        self._meanwhile: dict[str, Callable[[], object]] = {}
         self._go = threading.Event()
         self._go.set()
         self._is_held = threading.Event()
@@ -141,7 +142,9 @@ class Disk:
         class Watched(sqlite3.Connection):
             def execute(self, sql: str, *rest: Any) -> sqlite3.Cursor:
                 disk._before(sql)
-                return super().execute(sql, *rest)
+                done = super().execute(sql, *rest)
+                disk._after(sql)
+                return done
 
         connection = sqlite3.connect(path, factory=Watched, check_same_thread=False, **options)
         connection.set_trace_callback(self.traced.append)
@@ -151,6 +154,10 @@ class Disk:
     def fail(self, statement: str, error: Exception) -> None:
         """Let statements that begin with this word fail, until the disk is mended."""
         self._failing[statement] = error
+
+    def meanwhile(self, statement: str, happens: Callable[[], object]) -> None:
+        """Have something happen once the next such statement is done, before the store goes on."""
+        self._meanwhile[statement] = happens
 
     def mend(self) -> None:
         """Let everything succeed again."""
@@ -163,6 +170,11 @@ class Disk:
         for statement, error in self._failing.items():
             if sql.startswith(statement):
                 raise error
+
+    def _after(self, sql: str) -> None:
+        happens = self._meanwhile.pop(sql, None)
+        if happens is not None:
+            happens()
 
     @contextmanager
     def held(self) -> Iterator[None]:

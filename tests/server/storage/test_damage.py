@@ -17,18 +17,13 @@ import pytest
 
 from coterie_server.storage import Lease, OwnerTakenError, SqliteStore, StoreError, busy, guard
 from coterie_server.storage.mark import Mark, Progress, mark_path
+from tests.server.storage.doubles import Disk
 
 pytestmark = pytest.mark.asyncio
 
 RECORDS: Final = 60
 
 TTL_MS: Final = 10_000
-
-
-@pytest.fixture(autouse=True)
-def look_closely(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the files looked at before each write, however soon it comes."""
-    monkeypatch.setattr(guard, "_LOOK_EVERY_S", 0.0)
 
 
 async def filled(store: SqliteStore) -> Lease:
@@ -248,14 +243,11 @@ async def test_a_file_that_is_deleted_is_noticed_at_the_next_write(
             await store.renew("node-1", b"", [lease], TTL_MS)
 
 
-async def test_a_file_that_is_deleted_during_a_write_is_noticed_behind_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(guard, "_LOOK_EVERY_S", 3600.0)
-    path = tmp_path / "coterie.db"
-    async with SqliteStore(path) as store:
+async def test_a_file_that_is_deleted_during_a_write_is_noticed_behind_it(tmp_path: Path) -> None:
+    path, disk = tmp_path / "coterie.db", Disk()
+    async with SqliteStore(path, connect=disk.connect) as store:
         lease = await filled(store)
-        path.unlink()
+        disk.meanwhile("COMMIT", path.unlink)
         with pytest.raises(StoreError, match="is gone while this node uses it"):
             await store.append(lease, [(b"a", b"1")])
 
@@ -337,6 +329,7 @@ async def test_a_touched_file_that_cannot_be_copied_is_not_taken_for_a_damaged_o
             patch.setattr(shutil, "copyfileobj", full)
             with pytest.raises(StoreError, match=r"can't be checked in .*: No space left"):
                 await store.load(0)
+        monkeypatch.setattr(guard, "_TRY_AGAIN_S", 0.0)
         assert len(await store.load(0)) == RECORDS
 
 
@@ -397,19 +390,16 @@ async def test_another_program_may_come_and_go_between_two_checks(tmp_path: Path
         assert len(await store.load(0)) == RECORDS + 2
 
 
-async def test_unacknowledged_write_is_not_missed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_unacknowledged_write_is_not_missed(tmp_path: Path) -> None:
     """A write that went to a deleted log was refused, so the next start does not miss it."""
-    monkeypatch.setattr(guard, "_LOOK_EVERY_S", 3600.0)
-    path = tmp_path / "coterie.db"
-    async with SqliteStore(path) as store:
+    path, disk = tmp_path / "coterie.db", Disk()
+    async with SqliteStore(path, connect=disk.connect) as store:
         lease = await filled(store)
         with contextlib.closing(sqlite3.connect(path)) as other:
             other.execute("PRAGMA wal_checkpoint")
         shutil.copy(path, tmp_path / "saved.db")
         shutil.copy(mark_path(path), mark_path(tmp_path / "saved.db"))
-        log_of(path).unlink()
+        disk.meanwhile("COMMIT", log_of(path).unlink)
         with pytest.raises(StoreError, match="is gone"):
             await store.append(lease, [(b"a", b"1")])
         shutil.copy(mark_path(path), mark_path(tmp_path / "saved.db"))
