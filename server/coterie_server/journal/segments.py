@@ -75,12 +75,35 @@ def _numbers(data: bytes) -> tuple[int, int] | None:
 
 @dataclass(slots=True)
 class _Current:
-    """The file that is being written; `size` counts complete writes only."""
+    """The file that is being written; `size` and `lines` count complete writes only."""
 
     path: Path
     began_ms: int
+    next_seq: int
     size: int = 0
+    lines: int = 0
     fd: int = -1
+    #: Which file it is, whatever its name.
+    identity: tuple[int, int] = (0, 0)
+
+    def take(self, fd: int) -> None:
+        """Write to an open file from now on."""
+        self.fd, self.identity = fd, _identity(os.fstat(fd))
+
+    def is_in_place(self) -> bool:
+        """Whether the file is where it was begun; while it is not open, any file there counts."""
+        try:
+            found = os.stat(self.path)  # noqa: PTH116  # quick, as it runs four times a second
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return self.fd < 0 or _identity(found) == self.identity
+
+    def close(self) -> None:
+        """Close the file, as well as that can be done."""
+        if self.fd >= 0:
+            with contextlib.suppress(OSError):
+                os.close(self.fd)
+            self.fd = -1
 
 
 class Segments:
@@ -107,15 +130,23 @@ class Segments:
         self._retention_ms = retention_ms
         self._clock = clock
         self._current: _Current | None = None
+        self._lost_lines = 0
+
+    @property
+    def lost_lines(self) -> int:
+        """How many lines were in files that were taken away while they were written to."""
+        return self._lost_lines
 
     def resume(self) -> int:
         """The number for the next line, which follows the last complete line found."""
         self._directory.mkdir(parents=True, exist_ok=True)
         next_seq = 1
-        for _, _, path in reversed(self._mine()):
+        for _, first_seq, path in reversed(self._mine()):
+            # The name alone tells of numbers that were given, if the lines before it are gone.
+            next_seq = max(next_seq, first_seq)
             numbers = last_numbers(path)
             if numbers is not None:
-                next_seq = numbers[0] + 1
+                next_seq = max(next_seq, numbers[0] + 1)
                 break
         # A file that was begun for that number may hold nothing but half a line.
         while (self._directory / segment_name(self._node, next_seq)).exists():
@@ -136,7 +167,25 @@ class Segments:
                 size += len(lines[count][1])
                 count += 1
             self._append(current, b"".join(data for _, data in lines[:count]))
+            current.lines, current.next_seq = current.lines + count, lines[count - 1][0] + 1
             del lines[:count]
+
+    def replace_lost(self) -> None:
+        """Begin another file if the current one was deleted, moved or replaced.
+
+        It is begun at once, as its name keeps the count if the node is killed before the next line.
+        """
+        lost = self._current
+        if lost is None or lost.is_in_place():
+            return
+        self._current = self._begin(lost.next_seq)
+        self._lost_lines += lost.lines
+        lost.close()
+        _log.error(
+            "journal file was taken away while it was written to, another is begun",
+            path=str(lost.path),
+            lines=lost.lines,
+        )
 
     def end_if_old(self) -> None:
         """End the current file if it is old enough; the next line begins another."""
@@ -166,8 +215,7 @@ class Segments:
         except OSError as error:
             # The lines may be on disk all the same; writing them again would not make it surer.
             _log.error("journal file may be incomplete", path=str(current.path), error=str(error))
-        with contextlib.suppress(OSError):
-            os.close(current.fd)
+        current.close()
 
     # -- the current file ----------------------------------------------------------------------
 
@@ -176,32 +224,30 @@ class Segments:
         if current is not None and current.size >= self._segment_bytes:
             self.end_current()
             current = None
-        if current is None or not self._reopen(current):
+        if current is None:
             current = self._current = self._begin(first_seq)
+        elif current.fd < 0:
+            self._reopen(current)
         return current
 
-    def _reopen(self, current: _Current) -> bool:
-        """Open the file again after an error; return False if it was deleted."""
-        if current.fd >= 0:
-            return True
-        try:
-            fd = os.open(current.path, os.O_WRONLY | os.O_APPEND)
-        except FileNotFoundError:
-            return False
+    def _reopen(self, current: _Current) -> None:
+        """Open the file again after an error."""
+        fd = os.open(current.path, os.O_WRONLY | os.O_APPEND)
         try:
             os.ftruncate(fd, current.size)
+            current.take(fd)
         except OSError:
             os.close(fd)
             raise
-        current.fd = fd
-        return True
 
     def _begin(self, first_seq: int) -> _Current:
         self._directory.mkdir(parents=True, exist_ok=True)
         path = self._directory / segment_name(self._node, first_seq)
         fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o640)
         _sync_directory(self._directory)
-        return _Current(path, self._clock(), fd=fd)
+        begun = _Current(path, self._clock(), first_seq)
+        begun.take(fd)
+        return begun
 
     def _append(self, current: _Current, data: bytes) -> None:
         left = memoryview(data)
@@ -211,14 +257,16 @@ class Segments:
         except OSError:
             # Whatever is wrong, a new descriptor has the best chance: the old one stays broken
             # even when the disk is mounted again.
-            with contextlib.suppress(OSError):
-                os.close(current.fd)
-            current.fd = -1
+            current.close()
             raise
         current.size += len(data)
 
     def _mine(self) -> list[tuple[str, int, Path]]:
         return [entry for entry in find_segments(self._directory) if entry[0] == self._node]
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
 
 
 def _last_ts(path: Path) -> int:

@@ -39,7 +39,8 @@ class JournalStats:
 
     lines: int
     bytes: int
-    #: Lines for which the queue had no room, or which could not be written before the end.
+    #: Lines for which the queue had no room, which could not be written before the end, or whose
+    #: file was taken away while it was written to.
     dropped: int
     #: Lines that wait for the disk.
     queued: int
@@ -52,7 +53,8 @@ class JournalWriter:
 
     `observe` belongs to the event loop's thread: it numbers the event and queues its line, which a
     thread writes within a second.  When the disk can't keep up and the queue is full, lines are
-    dropped; they had been numbered, so readers see a gap.
+    dropped; they had been numbered, so readers see a gap.  So they do if the file that is being
+    written is taken away.
 
     Lines are encoded by the event loop, though the thread could do it: it would need Python's lock
     for that, and a busy loop pays more for a thread that waits for the lock than for the work.
@@ -141,7 +143,7 @@ class JournalWriter:
         return JournalStats(
             lines=self._lines,
             bytes=self._bytes,
-            dropped=self._dropped + self._lost,
+            dropped=self._dropped + self._lost + self._segments.lost_lines,
             queued=len(self._queue) + len(self._numbered),
             failing=self._failing,
         )
@@ -191,6 +193,7 @@ class JournalWriter:
         if self._first_seq is None:
             self._first_seq = self._segments.resume()
         while True:
+            self._segments.replace_lost()
             self._segments.end_if_old()
             self._delete_old()
             if not self._numbered:

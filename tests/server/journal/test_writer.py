@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import stat
 import threading
 from collections.abc import Callable, Iterator, MutableMapping
@@ -93,6 +94,20 @@ def tear(path: Path) -> None:
     path.write_bytes(data[:-10])
 
 
+def take_away(path: Path, how: str) -> None:
+    """Have the file no longer in its place."""
+    match how:
+        case "deleted":
+            path.unlink()
+        case "moved":
+            path.rename(path.with_name("moved"))
+        case "replaced":
+            shutil.copy(path, path.with_name("copy"))
+            path.with_name("copy").rename(path)
+        case _:
+            shutil.rmtree(path.parent)
+
+
 def wait_until_failing(writer: JournalWriter) -> None:
     """Wait until the writer has met its trouble."""
     for _ in range(400):
@@ -100,6 +115,15 @@ def wait_until_failing(writer: JournalWriter) -> None:
         if writer.stats().failing:
             return
     raise AssertionError("the writer has no trouble at all")
+
+
+def wait_until_dropped(writer: JournalWriter) -> None:
+    """Wait until the writer has noticed by itself that lines are lost."""
+    for _ in range(400):
+        if writer.stats().dropped:
+            return
+        threading.Event().wait(0.01)
+    raise AssertionError("the writer has lost nothing")
 
 
 class Disk:
@@ -549,6 +573,56 @@ def test_file_that_was_taken_away_is_begun_anew(
     disk.free()
     assert writer.flush(PATIENCE_S)
     assert seqs_in(tmp_path) == [2]
+    assert writer.stats().dropped == 1
+
+
+@pytest.mark.parametrize("how", ["deleted", "moved", "replaced", "with its folder"])
+def test_lines_go_on_in_another_file_when_theirs_was_taken_away(
+    make_writer: MakeWriter, tmp_path: Path, log: LogLines, how: str
+) -> None:
+    folder = tmp_path / "journal"
+    writer = make_writer(folder)
+    write(writer, 1, 2, 3)
+    take_away(folder / segment_name("n", 1), how)
+    write(writer, 4)
+    write(writer, 5)
+    assert (folder / segment_name("n", 4)).read_text(encoding="utf-8").count("\n") == 2
+    assert writer.stats().dropped == 3
+    assert not writer.stats().failing
+    (told,) = (entry for entry in log if "taken away" in entry["event"])
+    assert (told["log_level"], told["lines"]) == ("error", 3)
+    writer.close()
+    write(make_writer(folder), 6)
+    assert [seq for seq in seqs_in(folder) if seq > 3] == [4, 5, 6]
+
+
+def test_file_that_was_taken_away_leaves_its_numbers_though_nothing_follows(
+    make_writer: MakeWriter, tmp_path: Path
+) -> None:
+    """A node that is killed then must not give them again."""
+    writer = make_writer()
+    write(writer, 1, 2, 3)
+    (tmp_path / segment_name("n", 1)).unlink()
+    wait_until_dropped(writer)
+    shutil.copytree(tmp_path, tmp_path / "killed")
+    write(make_writer(tmp_path / "killed"), 4)
+    assert seqs_in(tmp_path / "killed") == [5]
+
+
+def test_file_that_can_not_be_begun_anew_is_told_until_it_can(
+    make_writer: MakeWriter, tmp_path: Path
+) -> None:
+    folder = tmp_path / "journal"
+    writer = make_writer(folder)
+    write(writer, 1)
+    shutil.rmtree(folder)
+    folder.write_text("a file", encoding="utf-8")
+    writer.observe(2, event(2))
+    wait_until_failing(writer)
+    folder.unlink()
+    assert writer.flush(PATIENCE_S)
+    assert seqs_in(folder) == [2]
+    assert writer.stats().dropped == 1
 
 
 def test_closing_on_a_broken_disk_ends_and_tells_what_is_lost(
