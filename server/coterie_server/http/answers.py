@@ -75,6 +75,7 @@ _REFUSALS: Final[Mapping[str, HTTPStatus]] = {
     "not_available": HTTPStatus.SERVICE_UNAVAILABLE,
     "not_ready": HTTPStatus.SERVICE_UNAVAILABLE,
     "partition_not_found": HTTPStatus.NOT_FOUND,
+    "request_timeout": HTTPStatus.REQUEST_TIMEOUT,
     "too_many_watchers": HTTPStatus.SERVICE_UNAVAILABLE,
     "topic_not_found": HTTPStatus.NOT_FOUND,
 }

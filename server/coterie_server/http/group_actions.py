@@ -24,6 +24,7 @@ from coterie_server.http.access import is_cross_site
 from coterie_server.http.answers import as_json, bad_request, error, json_body
 from coterie_server.http.groups import group_in_full
 from coterie_server.http.others import PASSED_BODY
+from coterie_server.http.server import whole_body
 from coterie_server.http.standing_orders import ORDERS, read_order
 from coterie_server.log.logger import get_logger, shortened
 
@@ -90,7 +91,7 @@ class GroupActions:
             return error(HTTPStatus.FORBIDDEN, "foreign_origin", message)
         self._node.require_ready()
         group_id = request.match_info["group"]
-        request[PASSED_BODY] = await request.read()
+        request[PASSED_BODY] = await whole_body(request)
         elsewhere = await self._elsewhere.answer(request, group_id)
         if elsewhere is not None:
             return elsewhere

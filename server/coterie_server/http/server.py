@@ -7,10 +7,11 @@ not be able to use them up.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import socket
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from typing import Final, cast, final
 
@@ -18,6 +19,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from coterie_server.frames_of_errors import without_frames
+from coterie_server.group import Refusal
 from coterie_server.http.answers import errors_as_json
 from coterie_server.log.logger import get_logger
 from coterie_server.net.acceptor import Acceptor
@@ -25,7 +27,7 @@ from coterie_server.net.addresses import Peer
 from coterie_server.net.sockets import adopted, listening_sockets
 from coterie_server.tls import ServerTls, reason_in_words
 
-__all__ = ["MAX_LINE_BYTES", "BoundedConnection", "ConnectionLimit", "HttpServer"]
+__all__ = ["MAX_LINE_BYTES", "BoundedConnection", "ConnectionLimit", "HttpServer", "whole_body"]
 
 _log = get_logger(__name__)
 
@@ -37,6 +39,8 @@ MAX_LINE_BYTES: Final = 131_072
 _CONNECTIONS_MAX: Final = 64
 #: How long a client may take to shake hands for TLS.
 _HANDSHAKE_S: Final = 10.0
+#: How long a request's body may take to come.
+_BODY_S: Final = 30.0
 #: How long a client may leave an answer unread.
 _UNREAD_S: Final = 60.0
 #: How long a connection may be idle, before its first request or after another: longer than a
@@ -208,14 +212,36 @@ async def _note_request(
     request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
 ) -> web.StreamResponse:
     """Have a connection know that it has a request to answer."""
+    with _marked(request, is_answering=True):
+        return await handler(request)
+
+
+async def whole_body(request: web.Request) -> bytes:
+    """The body of a request; until all of it has come, its connection has nothing to answer.
+
+    Raises `Refusal` if that takes too long: the client may be gone without a word.
+    """
+    try:
+        with _marked(request, is_answering=False):
+            async with asyncio.timeout(_BODY_S):
+                return await request.read()
+    except TimeoutError:
+        message = f"The body has not come within {_BODY_S:g} s."
+        raise Refusal("request_timeout", message) from None
+
+
+@contextlib.contextmanager
+def _marked(request: web.Request, *, is_answering: bool) -> Iterator[None]:
+    """Note whether a request's connection has something to answer for as long as this lasts."""
     connection = None if request.transport is None else request.transport.get_protocol()
     if not isinstance(connection, BoundedConnection):
-        return await handler(request)
-    connection.is_answering = True
+        yield
+        return
+    before, connection.is_answering = connection.is_answering, is_answering
     try:
-        return await handler(request)
+        yield
     finally:
-        connection.is_answering = False
+        connection.is_answering = before
 
 
 class ConnectionLimit:
@@ -276,13 +302,13 @@ class BoundedConnection(asyncio.Protocol):
         #: None before the connection was admitted, and after it has ended.
         self._transport: asyncio.Transport | None = None
         self._unread: asyncio.TimerHandle | None = None
-        #: Whether an answer is being made.
+        #: Whether an answer is being made, to a request that has come as a whole.
         self.is_answering = False
         self.address = ""
 
     @property
     def is_busy(self) -> bool:
-        """Whether it has a request, or an answer that its client is still to read."""
+        """Whether it has a whole request, or an answer that its client is still to read."""
         return self.is_answering or self._unread is not None
 
     def stay(self) -> None:

@@ -238,7 +238,19 @@ async def test_answer_that_is_still_to_be_read_makes_no_room() -> None:
     reading.resume_writing()
 
 
-@pytest.mark.parametrize("begun", [b"", b"GET /healthz HTTP/1.1\r\nHost: loc"])
+HALF_A_BODY = (
+    b"POST /v1/groups/g/offsets/reset HTTP/1.1\r\nHost: localhost\r\nContent-Length: 500\r\n\r\n{"
+)
+
+
+BEGUN = {
+    "nothing": b"",
+    "half a head": b"GET /healthz HTTP/1.1\r\nHost: loc",
+    "half a body": HALF_A_BODY,
+}
+
+
+@pytest.mark.parametrize("begun", BEGUN.values(), ids=BEGUN)
 @pytest.mark.parametrize("has_tls", [False, True])
 async def test_flood_of_clients_that_ask_nothing_leaves_others_answered(
     view: NodeView, world: WatchedWorld, tmp_path: Path, begun: bytes, *, has_tls: bool
@@ -253,12 +265,52 @@ async def test_flood_of_clients_that_ask_nothing_leaves_others_answered(
     for _ in range(9):
         flood.append(await asyncio.open_connection("127.0.0.1", server.port, ssl=context))
         flood[-1][1].write(begun)
+    await turns()  # in which what has come of them is read
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=context)
     writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
     async with asyncio.timeout(60):
         assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
     for _, each in (*flood, (reader, writer)):
         each.transport.abort()
+    await server.close()
+
+
+async def test_body_that_does_not_come_is_given_up(
+    view: NodeView, world: WatchedWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its client may have vanished, and would hold its place for ever."""
+    monkeypatch.setattr("coterie_server.http.server._BODY_S", 0.05)
+    server = HttpServer(create_app(view, Backfill(world.history, None, 0), world.metrics))
+    await server.start("127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(HALF_A_BODY)
+    async with asyncio.timeout(60):
+        answer = await reader.readuntil(b"}")
+    assert answer.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
+    assert b'"error":"request_timeout"' in answer
+    writer.transport.abort()
+    await server.close()
+
+
+async def test_request_that_has_come_as_a_whole_keeps_its_place_again(
+    view: NodeView, world: WatchedWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only until its body is there is it one that has nothing to answer."""
+    busy: list[bool] = []
+    limit = ConnectionLimit()
+
+    async def operate(*_: object) -> None:
+        busy.extend(each.is_busy for each in limit._open)  # noqa: SLF001
+
+    monkeypatch.setattr(view, "operate", operate)
+    app = create_app(view, Backfill(world.history, None, 0), world.metrics)
+    server = HttpServer(app, limit)
+    await server.start("127.0.0.1", 0)
+    async with ClientSession(f"http://127.0.0.1:{server.port}") as session:
+        async with session.post("/v1/groups/g/rebalance", data=b"{}") as answer:
+            assert answer.status == 200
+        assert busy == [True]
+        assert [each.is_busy for each in limit._open] == [False]  # noqa: SLF001
     await server.close()
 
 
