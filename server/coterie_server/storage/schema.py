@@ -26,6 +26,9 @@ SCHEMA_VERSION: Final = 2
 
 CACHE_KIB: Final = 16_384
 
+#: What a database of SQLite's begins with.
+_HEADER: Final = b"SQLite format 3\0"
+
 _WAY_ON: Final = (
     ": keep a copy of it and of its -wal and -mark files, then restore a backup; or, if what is"
     " missing may be lost, start once with --accept-data-loss. The documentation says more under"
@@ -121,6 +124,7 @@ def _inspect(path: Path, mark: Mark, connect: Connect, *, accept_loss: bool) -> 
         return
     reader = connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=BUSY_TIMEOUT_S)
     try:
+        _refuse_other_files(path, reader)
         _refuse_strangers(path, reader)
         _refuse_damage(path, reader)
         if marked is not None:
@@ -149,6 +153,26 @@ def _number(connection: sqlite3.Connection, pragma: str) -> int:
     (value,) = connection.execute(f"PRAGMA {pragma}").fetchone()
     assert isinstance(value, int)
     return value
+
+
+def _refuse_other_files(path: Path, connection: sqlite3.Connection) -> None:
+    """Refuse what never was a store: no database, by its first bytes, and without a mark."""
+    try:
+        connection.execute("PRAGMA schema_version").fetchone()
+    except sqlite3.DatabaseError as error:
+        is_one = getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_NOTADB
+        if is_one or mark_path(path).exists() or _begins_as_one(path):
+            raise
+        raise StoreError(
+            f"{path} is not a database, and Coterie leaves it alone: name another file for the"
+            " store, or restore a backup if it was one"
+        ) from error
+
+
+def _begins_as_one(path: Path) -> bool:
+    # Closing a file drops all locks that the process has on it, but nobody can have this one open.
+    with path.open("rb") as file:
+        return file.read(len(_HEADER)) == _HEADER
 
 
 def _refuse_strangers(path: Path, connection: sqlite3.Connection) -> None:

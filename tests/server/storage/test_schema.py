@@ -12,6 +12,7 @@ import pytest
 
 from coterie_server.storage import StoreError
 from coterie_server.storage.damage import checksum
+from coterie_server.storage.mark import Mark, Progress, mark_path
 from coterie_server.storage.schema import APPLICATION_ID, SCHEMA_VERSION, open_database
 
 
@@ -126,8 +127,20 @@ def test_database_of_another_program_is_refused(path: Path) -> None:
         open_database(path)
 
 
-def test_file_that_is_no_database_is_refused(path: Path) -> None:
-    path.write_bytes(b"not a database at all" * 1000)
+def test_file_that_never_was_a_store_is_not_called_a_damaged_one(path: Path) -> None:
+    """Its name was given by mistake; it has no log and no mark that could be kept or restored."""
+    path.write_bytes(b"root:x:0:0:root:/root:/bin/bash\n" * 100)
+    with refused(path, "is not a database, and Coterie leaves it alone: name another file"):
+        open_database(path)
+    assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("left", ["its mark", "its first bytes"])
+def test_store_that_is_overwritten_is_called_damaged(path: Path, left: str) -> None:
+    path.write_bytes(b"SQLite format 3\0" * (left != "its mark") + b"not a database" * 1000)
+    if left == "its mark":
+        with closing(Mark(mark_path(path))) as mark:
+            mark.write(Progress("0" * 32, 7))
     with refused(path, r"is damaged \(file is not a database\): keep a copy .* restore a backup"):
         open_database(path)
 
