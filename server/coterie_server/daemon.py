@@ -69,8 +69,10 @@ _LOOKS: Final = (200_000, -1, 150)
 #: no name server knows of, as that of a node that has ended, may take half a minute, and a few of
 #: these must not keep the database from being found.
 _LOOKUPS: Final = 32
-#: Too few to serve any client.
-_LEAST_FILES: Final = 40
+#: With fewer there would be next to nothing left for clients.
+_LEAST_FILES: Final = 128
+#: With room for fewer connections than this, members may well be turned away.
+_FEW_CONNECTIONS: Final = 1000
 
 
 class Supervised(Protocol):
@@ -237,7 +239,8 @@ def _within_open_files(options: ServerOptions) -> ServerOptions:
         )
     if possible == wanted:
         return options
-    _log.info("the limit of open files allows fewer connections", set=wanted, connections=possible)
+    tell = _log.warning if possible < _FEW_CONNECTIONS else _log.info
+    tell("the limit of open files allows fewer connections", set=wanted, connections=possible)
     allowed = replace(options.settings, max_connections=possible, http_max_watchers=watchers)
     return replace(options, settings=allowed)
 

@@ -223,7 +223,7 @@ def test_failed_start_is_explained_in_a_sentence(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("files", [8, 20])
+@pytest.mark.parametrize("files", [8, 20, 64, 100])
 def test_too_few_open_files_are_told_in_a_sentence(files: int, tmp_path: Path) -> None:
     command = f'ulimit -n {files}; exec "$0" serve --listen {HOST}:0 --http off'
     ended = subprocess.run(
@@ -237,6 +237,6 @@ def test_too_few_open_files_are_told_in_a_sentence(files: int, tmp_path: Path) -
     )
     assert (ended.returncode, ended.stdout) == (1, "")
     assert ended.stderr == (
-        f"coterie: this process may have {files} open files, and needs 40 at least. Raise the"
+        f"coterie: this process may have {files} open files, and needs 128 at least. Raise the"
         " limit, as with `ulimit -n 4096`.\n"
     )

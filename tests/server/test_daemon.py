@@ -7,8 +7,9 @@ import gc
 import os
 import resource
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from pathlib import Path
+from typing import Any
 from unittest.mock import AsyncMock
 
 import pytest
@@ -20,6 +21,10 @@ from coterie_server.daemon import (
     notify_systemd,
     raise_open_file_limit,
 )
+from coterie_server.server import Address, ListenerOptions, ServerOptions
+from coterie_server.server_error import ServerError
+
+OPTIONS = ServerOptions(listeners=(ListenerOptions(Address("127.0.0.1", 0), None),))
 
 
 def test_systemd_is_told_if_it_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,6 +91,30 @@ def test_limit_of_open_files(
     monkeypatch.setattr(resource, "setrlimit", limits.set)
     assert raise_open_file_limit(5000) == connections
     assert limits.now[0] == limit(soft_after)
+
+
+@pytest.mark.parametrize("files", [40, 64, 100, 127])
+def test_node_that_could_serve_next_to_nobody_does_not_start(
+    monkeypatch: pytest.MonkeyPatch, files: int
+) -> None:
+    limits = Limits(files, files)
+    monkeypatch.setattr(resource, "getrlimit", limits.get)
+    monkeypatch.setattr(resource, "setrlimit", limits.set)
+    with pytest.raises(ServerError, match=f"may have {files} open files, and needs 128 at least"):
+        daemon._within_open_files(OPTIONS)  # noqa: SLF001
+
+
+@pytest.mark.parametrize(("files", "level"), [(128, "warning"), (1024, "warning"), (4096, "info")])
+def test_few_connections_are_warned_of(
+    monkeypatch: pytest.MonkeyPatch, log: list[MutableMapping[str, Any]], files: int, level: str
+) -> None:
+    limits = Limits(files, files)
+    monkeypatch.setattr(resource, "getrlimit", limits.get)
+    monkeypatch.setattr(resource, "setrlimit", limits.set)
+    allowed = daemon._within_open_files(OPTIONS)  # noqa: SLF001
+    (told,) = log
+    assert told["log_level"] == level
+    assert told["connections"] == allowed.settings.max_connections < files
 
 
 @pytest.mark.asyncio
