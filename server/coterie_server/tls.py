@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple, final
 
+from coterie_server.certificate_dates import CertificateDates, Now, utc_now
 from coterie_server.frames_of_errors import without_frames
 from coterie_server.log.logger import get_logger
 
@@ -86,6 +87,13 @@ class TlsOptions:
         found = (self.keystore_location, self.key_location, self.truststore_location)
         return tuple(filter(None, found))
 
+    @property
+    def certificate_source(self) -> str:
+        """What says where the certificate is."""
+        if self.keystore_location:
+            return f"{self.prefix}.keystore.location = {self.keystore_location}"
+        return f"{self.prefix}.keystore.certificate.chain"
+
 
 class _Identity(NamedTuple):
     """A certificate with its chain and its key, in PEM, as they were when they were read."""
@@ -104,10 +112,9 @@ class _Identity(NamedTuple):
         except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
             raise TlsError(_why_not_loaded(self.where, options.prefix, self.key, error)) from error
 
-    def fingerprint(self) -> str:
-        """The SHA-256 of the certificate in hexadecimal digits."""
-        der = ssl.PEM_cert_to_DER_cert(self.chain[0].decode("ascii"))
-        return hashlib.sha256(der).hexdigest()
+    def der(self) -> bytes:
+        """The certificate itself."""
+        return ssl.PEM_cert_to_DER_cert(self.chain[0].decode("ascii"))
 
 
 class _Made(NamedTuple):
@@ -116,19 +123,21 @@ class _Made(NamedTuple):
     context: ssl.SSLContext
     #: Shows the same certificate to servers.
     client: ssl.SSLContext
-    fingerprint: str
+    certificate: bytes
 
 
 @final
 class ServerTls:
     """The context for new connections; those at hand keep the one that they began with."""
 
-    def __init__(self, options: TlsOptions) -> None:
+    def __init__(self, options: TlsOptions, now: Now = utc_now) -> None:
         """Read the files, or raise `TlsError`."""
         self._options = options
         self._seen = self._look()
         self._complaint = ""
         self._made = _make(options)
+        self._dates = CertificateDates(options.certificate_source, now)
+        self._dates.begin(self._made.certificate)
 
     @property
     def context(self) -> ssl.SSLContext:
@@ -138,7 +147,7 @@ class ServerTls:
     @property
     def fingerprint(self) -> str:
         """The SHA-256 of the certificate in hexadecimal digits."""
-        return self._made.fingerprint
+        return hashlib.sha256(self._made.certificate).hexdigest()
 
     def as_client(self) -> ssl.SSLContext:
         """A context that shows the certificate to servers, and leaves it to others to know them."""
@@ -147,12 +156,13 @@ class ServerTls:
     def reload_if_changed(self) -> None:
         """Read the files again if they have changed, or could not be used when last read.
 
-        It reads files, so it is called in a thread.
+        Warn of a certificate that has expired since.  It reads files, so it is called in a thread.
         """
         seen = self._look()
         if seen != self._seen or self._complaint:
             self._seen = seen
             self.reload()
+        self._dates.look()
 
     def reload(self) -> None:
         """Read the files again; if they can't be used, keep what there is, and log why."""
@@ -165,6 +175,7 @@ class ServerTls:
             return
         self._complaint = ""
         _log.info("TLS files read again", files=list(self._options.files))
+        self._dates.begin(self._made.certificate)
 
     def _look(self) -> tuple[object, ...]:
         """What is different once a file has changed, or has been replaced by another."""
@@ -205,7 +216,7 @@ def _make(options: TlsOptions) -> _Made:
     identity.show(client, options)
     context = _make_context(options)
     identity.show(context, options)
-    return _Made(context, client, identity.fingerprint())
+    return _Made(context, client, identity.der())
 
 
 def _make_context(options: TlsOptions) -> ssl.SSLContext:
@@ -240,17 +251,15 @@ def _read_identity(options: TlsOptions) -> _Identity:
 
 def _certificates(options: TlsOptions) -> tuple[str, bytes]:
     """The certificate with its chain, and what said so."""
-    prefix = options.prefix
+    prefix, where = options.prefix, options.certificate_source
     if options.keystore_location and options.certificate_chain:
         raise TlsError(
             f"{prefix}.keystore.location and {prefix}.keystore.certificate.chain are both set; keep"
             " one."
         )
     if options.keystore_location:
-        where = f"{prefix}.keystore.location = {options.keystore_location}"
         data = _read(where, options.keystore_location)
     elif options.certificate_chain:
-        where = f"{prefix}.keystore.certificate.chain"
         data = options.certificate_chain.encode()
     else:
         raise TlsError(
