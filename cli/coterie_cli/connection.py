@@ -102,9 +102,16 @@ def administer(
             fail(_no_such("topic", topic, _known(target, _topic_names)), FAILED)
         is_silent = isinstance(error, CoterieClientError) and error.retriable
         hint = ""
-        if isinstance(error, ConnectionLostError) and not target.says_who:
-            hint = " If it wants to know who you are, tell it with --user or --config-file."
+        if isinstance(error, ConnectionLostError) and not target.says_who and _wants_login(target):
+            hint = " It wants to know who you are: tell it with --user or --config-file."
         fail(f"{sentence_of(error)}{hint}", UNREACHABLE if is_silent else FAILED)
+
+
+def _wants_login(target: Target) -> bool:
+    from coterie_cli.login_hint import wants_login
+
+    with silenced():
+        return wants_login(target)
 
 
 def _sentence_of_option(error: ConfigurationError) -> str:

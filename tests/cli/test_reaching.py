@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import struct
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,8 +15,9 @@ from typer.testing import CliRunner
 
 from coterie_cli.main import app
 from coterie_cli.node_http import NoAnswerError, ask
-from coterie_protocol import encode_response
-from coterie_protocol.messages import ApiVersion, ApiVersionsResponse
+from coterie_protocol import ApiKey, encode_response
+from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.messages import ApiVersion, ApiVersionsResponse, SaslHandshakeResponse
 
 TLS_ALERT = b"\x15\x03\x01\x00\x02\x02\x46"
 
@@ -96,19 +98,33 @@ def test_option_that_cannot_be_used_is_named(
 
 
 @contextmanager
-def listener_with_sasl() -> Iterator[str]:
-    """The address of a server that hangs up when it is asked anything but its versions."""
-    versions = (ApiVersion(api_key=key, min_version=0, max_version=9) for key in (3, 18))
-    answer = encode_response(ApiVersionsResponse(api_keys=tuple(versions)), 3, 1)
+def listener_that_hangs_up(mechanisms: tuple[str, ...]) -> Iterator[str]:
+    """The address of a server that hangs up when it is asked anything but how to begin."""
+    versions = tuple(ApiVersion(api_key=k, min_version=0, max_version=9) for k in (3, 17, 18))
+    illegal = ErrorCode.UNSUPPORTED_SASL_MECHANISM if mechanisms else ErrorCode.ILLEGAL_SASL_STATE
+    answers = {
+        ApiKey.API_VERSIONS: (ApiVersionsResponse(api_keys=versions), 3),
+        ApiKey.SASL_HANDSHAKE: (
+            SaslHandshakeResponse(error_code=illegal, mechanisms=mechanisms),
+            1,
+        ),
+    }
+
+    def answer(connection: socket.socket) -> bool:
+        while (asked := connection.recv(65_536)) != b"over":
+            key, number = struct.unpack(">4xh2xi", asked[:12]) if asked else (0, 0)
+            if key not in answers:
+                return True
+            response, version = answers[ApiKey(key)]
+            connection.sendall(encode_response(response, version, number))
+        return False
 
     def serve() -> None:
-        while True:
+        goes_on = True
+        while goes_on:
             connection, _ = listening.accept()
             with connection:
-                if connection.recv(65_536) == b"over":
-                    return
-                connection.sendall(answer)
-                connection.recv(65_536)
+                goes_on = answer(connection)
 
     with socket.create_server(("127.0.0.1", 0)) as listening:
         thread = threading.Thread(target=serve)
@@ -119,11 +135,18 @@ def listener_with_sasl() -> Iterator[str]:
         thread.join()
 
 
-def test_listener_that_hangs_up_may_want_to_know_who_it_is() -> None:
-    with listener_with_sasl() as address:
+def test_listener_that_hangs_up_and_takes_logins_wants_to_know_who_it_is() -> None:
+    with listener_that_hangs_up(("PLAIN", "SCRAM-SHA-256")) as address:
         said = refused("--bootstrap", address, "--timeout", "0.3")
     assert "the server closed it" in said
-    assert said.endswith("who you are, tell it with --user or --config-file.\n")
+    assert said.endswith("It wants to know who you are: tell it with --user or --config-file.\n")
+
+
+def test_listener_that_hangs_up_for_another_reason_is_not_said_to_want_a_login() -> None:
+    """As one whose store is away; who connects is nothing to it."""
+    with listener_that_hangs_up(()) as address:
+        said = refused("--bootstrap", address, "--timeout", "0.3")
+    assert said.endswith("the server closed it. Try again.\n")
 
 
 def test_http_answer_in_drops_takes_no_longer_than_the_timeout() -> None:
