@@ -74,6 +74,8 @@ class Mark:
         entry = _ENTRY.pack(_MAGIC, progress.store.encode(), progress.commits)
         place = _PLACES[progress.commits % len(_PLACES)]
         try:
+            if place == _PLACES[0] and not self._is_in_place():
+                self.close()
             if self._fd < 0:
                 self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o640)
             os.pwrite(self._fd, entry + _CHECK.pack(zlib.crc32(entry)), place)
@@ -83,6 +85,13 @@ class Mark:
             self._is_failing = True
         else:
             self._is_failing = False
+
+    def _is_in_place(self) -> bool:
+        """Whether the open file is still the one that a start will read."""
+        try:
+            return self._fd < 0 or os.path.samestat(os.fstat(self._fd), self._path.stat())
+        except FileNotFoundError:
+            return False
 
     def begin_anew(self, progress: Progress) -> None:
         """Replace the mark, whatever it said before."""

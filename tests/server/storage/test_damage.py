@@ -212,6 +212,24 @@ async def test_mark_of_a_process_that_is_late_is_not_the_last(tmp_path: Path) ->
     assert Mark(path).read() == Progress("0" * 32, 5)
 
 
+@pytest.mark.parametrize("how", ["deleted", "replaced"])
+async def test_mark_that_is_taken_away_while_the_store_is_open_is_begun_anew(
+    tmp_path: Path, how: str
+) -> None:
+    """Nothing else tells at the next start that the log has lost something."""
+    path = tmp_path / "coterie.db"
+    async with SqliteStore(path) as store:
+        await filled(store)
+        if how == "replaced":
+            (tmp_path / "other").touch()
+            (tmp_path / "other").replace(mark_path(path))
+        else:
+            mark_path(path).unlink()
+        await filled(store)
+        marked = Mark(mark_path(path)).read()
+        assert marked == progress_of(path)
+
+
 async def test_torn_mark_is_enough(tmp_path: Path) -> None:
     """A power failure may tear the place that is being written."""
     path = await killed(tmp_path)
