@@ -114,6 +114,37 @@ def test_generations_order_what_nodes_write_whose_clocks_disagree(tables: TableR
     ]
 
 
+def test_offsets_that_went_with_their_topic_do_not_say_when_a_group_was_read(
+    tables: TableRows,
+) -> None:
+    columns = ("partition", "holder", "from_ms", "to_ms", "ended")
+    assert tables.rows("ownership", "forgetful", *columns) == [
+        (0, "a", 1000, 130_000, "left"),
+        (1, "b", 1000, 70_000, "left"),
+        (1, "a", 70_110, 130_000, "left"),
+    ]
+    assert tables.rows("rebalances", "forgetful", "started_ms", "ended_ms") == [
+        (1000, 1000),
+        (70_000, 70_110),
+    ]
+    behind = [tables.row("nodes", f"forgetful-{n}", "clock_behind_ms") for n in (1, 2)]
+    assert behind == [(0,), (0,)]
+
+
+def test_new_life_of_a_group_comes_after_its_deletion_elsewhere(tables: TableRows) -> None:
+    columns = ("member", "joined_ms", "ended", "began")
+    assert tables.rows("member_sessions", "anew", *columns) == [
+        ("a", 1000, "left", "joined"),
+        ("b", 5000, "open", "joined"),
+        ("c", 8000, "open", "joined"),
+    ]
+    assert tables.rows("ownership", "anew", "holder", "from_ms", "to_ms", "ended") == [
+        ("a", 1000, 2000, "left"),
+        ("c", 9000, 9000, "open"),
+    ]
+    assert tables.row("nodes", "anew-1", "clock_behind_ms") == (500,)
+
+
 def test_hand_overs_of_shards_are_read(tables: TableRows) -> None:
     # They are lines of their nodes like any other, and tell nothing of a group.
     assert tables.row("nodes", "handed-over-1", "lines", "missing", "first_ms") == (10, 0, 9000)

@@ -23,6 +23,7 @@ from coterie_protocol.journal import (
     NodeStarted,
     NodeStopped,
     OffsetsCommitted,
+    OffsetsDeleted,
     Partitions,
     PhaseJoined,
     RebalanceCompleted,
@@ -142,6 +143,7 @@ class JournalBuilder:
         state: str = "Stable",
         *,
         generation: int | None = None,
+        fence: int = 0,
         **assigned: Sequence[int],
     ) -> None:
         """The group was read back, and who had what then."""
@@ -153,6 +155,7 @@ class JournalBuilder:
             generation=self.generation,
             members=tuple(assigned),
             assigned=self._each(assigned),
+            fence=fence,
         )
         self.line(at, event)
 
@@ -321,6 +324,13 @@ class JournalBuilder:
             member=member,
             generation=self.generation if member else -1,
             offsets={self.topic: {name[1:]: offset for name, offset in offsets.items()}},
+        )
+        self.line(at, event)
+
+    def forgotten(self, at: int, *numbers: int) -> None:
+        """Offsets were deleted with the topic."""
+        event = OffsetsDeleted(
+            group=self.group, partitions=self._owned(numbers), how="topic_deleted"
         )
         self.line(at, event)
 

@@ -11,7 +11,7 @@ from coterie_protocol.replay.holdings import Holdings
 from coterie_protocol.replay.kept import Kept
 from coterie_protocol.replay.members import Members
 from coterie_protocol.replay.memberships import Memberships
-from coterie_protocol.replay.order import GroupLines, Placed
+from coterie_protocol.replay.order import GroupLines, Placed, moves_time
 from coterie_protocol.replay.rebalances import Rebalances
 from coterie_protocol.replay.spool import SortedSpool, Spool
 
@@ -119,6 +119,8 @@ class Clocks:
 
     def note(self, line: Placed) -> None:
         """Take in the next line."""
+        if not moves_time(line.kind):
+            return
         if self._latest is not None and self._latest[1] != line.node:
             behind_ms = max(self._latest[0] - line.ts, 0)
             self._behind_ms[line.node] = max(self._behind_ms.get(line.node, 0), behind_ms)

@@ -59,8 +59,9 @@ def recover(step: Step, rows: Iterable[StoredRow], *, is_lossy: bool, timeline: 
     for group_id in list(table.groups):
         group = step.group(group_id)
         if group is not None:
-            _forget_deleted_topics(step, group)
             _resume(step, group)
+            # That it was read is told before anything that comes of it.
+            _forget_deleted_topics(step, group)
             standing.resume(step, group)
 
 

@@ -141,6 +141,56 @@ def handed_over() -> JournalBuilder:
 
 
 @scenario
+def taken_over_as_a_topic_went() -> JournalBuilder:
+    """Two nodes tell that offsets went with their topic before they tell that they have the group.
+
+    The second one has had it before, so that the line stands among those of that time.
+    """
+    first = JournalBuilder("forgetful", "forgetful-1")
+    first.founded(1000, a=[0], b=[1])
+    second = first.on("forgetful-2")
+    second.forgotten(60_000, 1)
+    second.recovered(60_000, generation=1, fence=2, a=[0], b=[1])
+    second.gone(70_000, "b")
+    second.started(70_000, "member_left", ["a"])
+    second.phase(70_100, 100, {"a": (100, [0])})
+    second.completed(70_110, {"a": [0, 1]})
+    first.begin_file()
+    first.forgotten(120_000, 0)
+    first.recovered(120_000, generation=2, fence=3, a=[0, 1])
+    first.gone(130_000, "a")
+    return first
+
+
+@scenario
+def deleted_and_used_elsewhere() -> JournalBuilder:
+    """A group is deleted on one node and used again on others, where nothing is left to be read.
+
+    The second life is told of in the generation of the deletion, the third one too: in that, the
+    first phase is all that comes before its node is killed.
+    """
+    first = JournalBuilder("anew", "anew-1")
+    first.founded(1000, a=[0])
+    first.gone(2000, "a")
+    first.emptied(2000)
+    second = first.on("anew-2")
+    second.recovered(3000, "Empty", fence=2)
+    third = second.on("anew-3")
+    third.recovered(4000, "Empty", fence=3)
+    third.deleted(5000)
+    # Its clock is behind, and it was killed.
+    first.begin_file()
+    first.joined(4500, "b")
+    first.started(4500, "member_joined", from_state="Empty")
+    second.begin_file()
+    second.joined(8000, "c")
+    second.started(8000, "member_joined", from_state="Empty")
+    second.phase(8000, 0, {"c": (0, [])})
+    second.completed(9000, {"c": [0]})
+    return first
+
+
+@scenario
 def set_back() -> JournalBuilder:
     """A node's clock is set back twice."""
     builder = JournalBuilder("set-back-twice")

@@ -145,6 +145,19 @@ def test_offsets_of_a_deleted_topic_do_not_come_back() -> None:
     assert world.seen(OffsetsDeleted)[-1].how == "topic_deleted"
 
 
+def test_group_that_was_read_is_told_before_what_it_forgets() -> None:
+    """Its journal says so from which line on another node has it."""
+    world = World()
+    world.commit({("u", 0): 5})
+    leader, follower = pair(world)
+    world.form(leader, follower)
+    del world.topics["u"]
+    before = len(world.events)
+    world.crash()
+    kinds = [event.kind for event in world.events[before:]]
+    assert kinds[:2] == ["group_recovered", "offsets_deleted"]
+
+
 def test_members_get_a_fresh_session() -> None:
     """Their heartbeats could not arrive while the node was down."""
     world = World()
