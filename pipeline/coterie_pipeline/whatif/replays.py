@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
 import statistics
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 from zlib import crc32
 
 from coterie_pipeline.whatif.table import AS_RECORDED, RUNS, WHAT_IF
-from coterie_protocol.journal import GroupRecovered, JournalError, Line, read_line
+from coterie_protocol.journal import JournalError, Line, event_of, read_values
+from coterie_protocol.replay import GroupLines, Source
+from coterie_protocol.replay.order import Placed
 from coterie_testing.replay import (
     Changes,
     Cost,
@@ -25,66 +26,68 @@ from coterie_testing.replay import (
 __all__ = ["Task", "in_order", "replay_task", "summarize"]
 
 
-@dataclass(slots=True)
-class _Stint:
-    """Consecutive lines of one node about the group, with those about the node in between."""
-
-    lines: list[Line]
-
-    @property
-    def key(self) -> tuple[int, int, str, int]:
-        """The key that sorts stints: generations first, as clocks may disagree."""
-        group = [line for line in self.lines if line.event.group]
-        named = (getattr(line.event, "generation", None) for line in group)
-        generation = next((number for number in named if number is not None), -1)
-        return generation, group[0].ts, group[0].node, group[0].seq
-
-    def with_group(self) -> Iterator[Line]:
-        """The lines from the first one about the group."""
-        return itertools.dropwhile(lambda line: not line.event.group, self.lines)
-
-
 def in_order(lines: Iterable[str], node_lines: Iterable[str]) -> list[Line]:
     """Parse a group's lines and those about nodes, and put them in order.
 
-    The order is that of the tables, see `steps.lines.in_order`.  Nodes that never had the group are
-    left out.  Time never runs backwards in the result.
+    The order of the group's lines is that of the tables.  Nodes that never had the group are left
+    out.  Time never runs backwards in the result.
     """
-    by_node: dict[str, dict[int, Line]] = defaultdict(dict)
-    for line in _readable(lines):
-        by_node[line.node][line.seq] = line
-    for line in _readable(node_lines):
-        if line.node in by_node:
-            by_node[line.node].setdefault(line.seq, line)
-    stints = [
-        stint
-        for numbered in by_node.values()
-        for stint in _stints([numbered[seq] for seq in sorted(numbered)])
-    ]
-    first, *others = sorted(stints, key=lambda each: each.key) or [_Stint([])]
-    # What a node did before it had the group only matters if it is the first node.
-    ordered = [*first.lines, *(line for stint in others for line in stint.with_group())]
-    return list(_forwards(ordered))
+    sources = {(source.node, source.seq): source for source in _readable(lines)}
+    about_nodes = _AboutNodes(_readable(node_lines))
+    group_lines = GroupLines(sources[key] for key in sorted(sources))
+    ordered: list[Source] = []
+    for placed in group_lines:
+        ordered += about_nodes.before(placed)
+        ordered.append(sources[placed.node, placed.seq])
+    ordered += about_nodes.rest()
+    return list(_forwards(Line(it.ts, it.node, it.seq, event_of(it.values)) for it in ordered))
 
 
-def _readable(texts: Iterable[str]) -> Iterator[Line]:
+def _readable(texts: Iterable[str]) -> Iterator[Source]:
     for text in texts:
         try:
-            yield read_line(text)
+            values = read_values(text)
         except JournalError:
             continue
+        yield Source(values["node"], values["seq"], values["ts"], values, len(text))
 
 
-def _stints(lines: Sequence[Line]) -> Iterator[_Stint]:
-    """Split one node's lines where it reads the group back."""
-    run: list[Line] = []
-    for line in lines:
-        if isinstance(line.event, GroupRecovered) and any(each.event.group for each in run):
-            yield _Stint(run)
-            run = []
-        run.append(line)
-    if run:
-        yield _Stint(run)
+class _AboutNodes:
+    """Lines about nodes, to be put between those of a group.
+
+    What a node did before it had the group only matters if it is the first node.  What it did
+    after that goes by its date, so that it does not move the time of what others wrote meanwhile.
+    """
+
+    def __init__(self, lines: Iterable[Source]) -> None:
+        by_number = {(line.node, line.seq): line for line in lines}
+        self._waiting: dict[str, deque[Source]] = {}
+        for key in sorted(by_number):
+            self._waiting.setdefault(key[0], deque()).append(by_number[key])
+        #: The nodes that have had the group.
+        self._owners: list[str] = []
+
+    def before(self, line: Placed) -> Iterator[Source]:
+        """Those that come before a line of the group, and after the one before it."""
+        for node in self._owners:
+            if node != line.node:
+                yield from self._take(node, lambda each: each.ts <= line.at)
+        is_known = not self._owners or line.node in self._owners
+        own = list(self._take(line.node, lambda each: each.seq < line.seq))
+        if is_known:
+            yield from own
+        if line.node not in self._owners:
+            self._owners.append(line.node)
+
+    def rest(self) -> Iterator[Source]:
+        """Those that come after all lines of the group."""
+        for node in self._owners:
+            yield from self._take(node, lambda _: True)
+
+    def _take(self, node: str, is_next: Callable[[Source], bool]) -> Iterator[Source]:
+        waiting = self._waiting.get(node, deque())
+        while waiting and is_next(waiting[0]):
+            yield waiting.popleft()
 
 
 def _forwards(lines: Iterable[Line]) -> Iterator[Line]:

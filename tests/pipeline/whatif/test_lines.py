@@ -9,6 +9,7 @@ from coterie_protocol.journal import (
     GroupRecovered,
     IdUnclaimed,
     Line,
+    NodeStarted,
     NodeStopped,
     TopicChanged,
     write_line,
@@ -25,9 +26,9 @@ def unclaimed(member: str) -> IdUnclaimed:
     return IdUnclaimed(group="g", member=member)
 
 
-def recovered(generation: int) -> GroupRecovered:
+def recovered(generation: int, fence: int = 0) -> GroupRecovered:
     """The group is read back."""
-    return GroupRecovered(group="g", state="Stable", generation=generation, members=())
+    return GroupRecovered(group="g", state="Stable", generation=generation, members=(), fence=fence)
 
 
 def order(lines: list[str], node_lines: list[str]) -> list[tuple[int, str, int]]:
@@ -44,6 +45,36 @@ def test_generations_order_lines_where_clocks_disagree() -> None:
         text(100, "1", 2, unclaimed("a")),
     ]
     assert order(lines, []) == [(99, "1", 1), (100, "1", 2), (100, "2", 5), (110, "2", 6)]
+
+
+def test_fences_order_lines_of_one_generation_where_clocks_disagree() -> None:
+    lines = [
+        text(100, "1", 1, recovered(7, fence=3)),
+        text(90, "2", 5, recovered(7, fence=4)),
+        text(120, "3", 1, recovered(7, fence=2)),
+    ]
+    assert order(lines, []) == [(120, "3", 1), (120, "1", 1), (120, "2", 5)]
+
+
+def test_what_a_node_does_after_it_had_the_group_does_not_stop_time() -> None:
+    lines = [
+        text(10, "1", 1, recovered(4, fence=1)),
+        text(30, "2", 9, recovered(4, fence=2)),
+        text(60, "2", 10, unclaimed("a")),
+    ]
+    nodes = [
+        text(20, "1", 2, NodeStopped(reason="")),
+        text(50, "1", 3, NodeStarted(version="1", groups=0, offsets=0, load_ms=0)),
+        text(500, "1", 4, NodeStopped(reason="")),
+    ]
+    assert order(lines, nodes) == [
+        (10, "1", 1),
+        (20, "1", 2),
+        (30, "2", 9),
+        (50, "1", 3),
+        (60, "2", 10),
+        (500, "1", 4),
+    ]
 
 
 def test_line_that_is_there_twice_counts_once() -> None:
