@@ -145,6 +145,30 @@ def test_new_life_of_a_group_comes_after_its_deletion_elsewhere(tables: TableRow
     assert tables.row("nodes", "anew-1", "clock_behind_ms") == (500,)
 
 
+@pytest.mark.parametrize(
+    ("group", "commits", "last_offset", "advanced", "first_ms", "last_ms"),
+    [("skewed", 8, 30, 29, 5000, 31_000), ("back", 4, 13, 3, 100_000, 102_000)],
+)
+def test_commits_come_in_the_order_of_the_lines_about_their_group(
+    tables: TableRows,
+    group: str,
+    commits: int,
+    last_offset: int,
+    advanced: int,
+    first_ms: int,
+    last_ms: int,
+) -> None:
+    # Time stands still where a clock would make it run backwards.
+    columns = ("commits", "last_offset", "advanced", "regressions", "first_ms", "last_ms")
+    row = tables.row("commits", group, *columns)
+    assert row == (commits, last_offset, advanced, 0, first_ms, last_ms)
+
+
+def test_commits_come_by_date_where_nothing_else_tells_their_order(tables: TableRows) -> None:
+    columns = ("commits", "first_offset", "last_offset", "advanced", "regressions")
+    assert tables.row("commits", "offsets-alone", *columns) == (5, 5, 4, 3, 1)
+
+
 def test_hand_overs_of_shards_are_read(tables: TableRows) -> None:
     # They are lines of their nodes like any other, and tell nothing of a group.
     assert tables.row("nodes", "handed-over-1", "lines", "missing", "first_ms") == (10, 0, 9000)

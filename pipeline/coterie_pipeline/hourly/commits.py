@@ -1,7 +1,8 @@
 """A group's commits: progress, and offsets that went back, by partition and hour.
 
-Commits come in the order of time, many at once: what they say of one partition is put together with
-NumPy, and only what happened in an hour is handled step by step.
+Commits come in their order, many at once: what they say of one partition is put together with
+NumPy, and only what happened in an hour is handled step by step.  Where a clock would make time run
+backwards, it stands still.
 """
 
 from __future__ import annotations
@@ -90,7 +91,8 @@ class Commits:
         self, times_ms: _Numbers, members: Sequence[str], offsets: Sequence[str]
     ) -> Iterator[Row]:
         """Take in the next commits; the hours that are over by then."""
-        self.last_ms = max(self.last_ms, int(times_ms[-1]))
+        times_ms = np.maximum(np.maximum.accumulate(times_ms), self.last_ms)
+        self.last_ms = int(times_ms[-1])
         line, code, offset = _of_one_topic(self._codes, offsets) or _parsed(self._codes, offsets)
         if not len(line):
             return

@@ -20,9 +20,9 @@ from coterie_pipeline.schema import struct_of
 from coterie_pipeline.session import is_quick
 from coterie_pipeline.steps.arrow import frame_of
 from coterie_pipeline.steps.commits import with_lag
-from coterie_pipeline.steps.groups import outputs
+from coterie_pipeline.steps.groups import Whole, outputs
 from coterie_pipeline.steps.lines import each_once, of_groups
-from coterie_pipeline.steps.nodes import Facts, facts, nodes, unread
+from coterie_pipeline.steps.nodes import Facts, ends_ms, facts, nodes, unread
 from coterie_pipeline.steps.parsing import parse
 from coterie_pipeline.steps.survey import Segment, survey
 from coterie_pipeline.tables import ADVICE, COMMITS, NODES, TABLES, Table
@@ -133,7 +133,8 @@ class Making:
     def _outputs(self) -> DataFrame | Mapping[str, DataFrame]:
         """All that the pass over the groups gives."""
         once = self._once if self._only is None else of_groups(self._once, self._only)
-        found = outputs(once, self.facts.deleted_ms)
+        whole = Whole(self.facts.deleted_ms, ends_ms(self.segments, self.facts))
+        found = outputs(once, whole)
         return self._materialize(REPLAY, found) if isinstance(found, DataFrame) else found
 
 

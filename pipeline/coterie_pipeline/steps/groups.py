@@ -1,14 +1,15 @@
 """All tables about groups, in one pass: each group's lines in one task, in plain Python.
 
-Of each group, the commits come first, in the order of time, and then the control lines by node and
-number.  The pass makes rows of several tables.  In Spark, one row of them has a column for each
-table, of which one is not null.
+Of each group, the control lines come first, by node and number, and then the commits, by date or,
+if one node wrote all of the journals, by number.  The pass makes rows of several tables.  In Spark,
+one row of them has a column for each table, of which one is not null.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import Any, Final
@@ -22,6 +23,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from coterie_pipeline.advice import GroupAdvice
 from coterie_pipeline.hourly.commits import Commits
 from coterie_pipeline.hourly.health import Health
+from coterie_pipeline.hourly.ordering import CommitOrder, Some
 from coterie_pipeline.schema import struct_of
 from coterie_pipeline.session import is_quick
 from coterie_pipeline.steps.arrow import Batches, frame_of
@@ -37,7 +39,15 @@ from coterie_pipeline.tables import (
 from coterie_pipeline.tables import COMMITS as COMMITS_TABLE
 from coterie_protocol.replay import GroupLines, Source, replay_group
 
-__all__ = ["LINE_COLUMNS", "OUTPUTS", "groups_of", "lines_by_group", "outputs", "rows_of_groups"]
+__all__ = [
+    "LINE_COLUMNS",
+    "OUTPUTS",
+    "Whole",
+    "groups_of",
+    "lines_by_group",
+    "outputs",
+    "rows_of_groups",
+]
 
 #: What comes out, by the name of the column, with its own columns.
 OUTPUTS: Final[Mapping[str, str]] = {
@@ -54,35 +64,47 @@ LINE_COLUMNS: Final = ("group", "node", "seq", "ts", "line")
 #: How many rows are handed to Spark at once.
 _BATCH_ROWS: Final = 2_000
 
-#: By topic, when it was deleted, the earliest first.
-Deletions = Mapping[str, Sequence[int]]
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """What is known of journals as a whole, and matters for each group."""
+
+    #: By topic, when it was deleted, the earliest first.
+    deleted_ms: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    #: By node, when its journal ends.
+    ends_ms: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def is_of_one_node(self) -> bool:
+        """Whether one node wrote all of it."""
+        return len(self.ends_ms) == 1
 
 
-def outputs(once: DataFrame, deleted_ms: Deletions) -> DataFrame | Mapping[str, DataFrame]:
+def outputs(once: DataFrame, whole: Whole) -> DataFrame | Mapping[str, DataFrame]:
     """All that the lines of groups tell; each line is there once.
 
     It is one frame with a column for each output, or, if there are few lines, a frame of each.
     """
-    lines = _lines(once.where("`group` != ''"))
-    deleted = {topic: list(times) for topic, times in deleted_ms.items()}
+    lines = _lines(once.where("`group` != ''"), is_of_one_node=whole.is_of_one_node)
     if is_quick(lines.sparkSession):
-        return _made_here(lines, deleted)
+        return _made_here(lines, whole)
     schema = ", ".join(f"{name} STRUCT<{_fields(ddl)}>" for name, ddl in OUTPUTS.items())
-    return lines.mapInArrow(_passing(deleted), schema)
+    return lines.mapInArrow(_passing(whole), schema)
 
 
-def _lines(about_groups: DataFrame) -> DataFrame:
+def _lines(about_groups: DataFrame, *, is_of_one_node: bool) -> DataFrame:
     """The lines of groups in the order of the pass."""
     control = about_groups.where(F.col("part") == CONTROL).selectExpr(
-        *("`group`", "true AS is_control", "0L AS at", "node", "seq", "ts", "line AS text"),
+        *("`group`", "true AS is_control", "-1L AS at", "node", "seq", "ts", "line AS text"),
         "'' AS member",
     )
     commits = about_groups.where(F.col("part") == COMMITS).selectExpr(
-        *("`group`", "false AS is_control", "ts AS at", "node", "seq", "ts"),
+        *("`group`", "false AS is_control", f"{'0L' if is_of_one_node else 'ts'} AS at"),
+        *("node", "seq", "ts"),
         *("offsets_committed_offsets AS text", "member"),
     )
     lines = _by_group(control.unionByName(commits))
-    return lines.sortWithinPartitions("group", "is_control", "at", "node", "seq").select(
+    return lines.sortWithinPartitions("group", "at", "node", "seq").select(
         "group", "is_control", "node", "seq", "ts", "text", "member"
     )
 
@@ -107,9 +129,9 @@ def _fields(ddl: str) -> str:
     return ", ".join(f"`{field.name}`: {field.dataType.simpleString()}" for field in struct_of(ddl))
 
 
-def _made_here(lines: DataFrame, deleted_ms: Deletions) -> dict[str, DataFrame]:
+def _made_here(lines: DataFrame, whole: Whole) -> dict[str, DataFrame]:
     found: dict[str, list[Any]] = {name: [] for name in OUTPUTS}
-    for name, row in rows_of_groups(iter(lines.toArrow().to_batches()), deleted_ms):
+    for name, row in rows_of_groups(iter(lines.toArrow().to_batches()), whole):
         found[name].append(row)
     made = {}
     for name, rows in found.items():
@@ -122,19 +144,19 @@ def _made_here(lines: DataFrame, deleted_ms: Deletions) -> dict[str, DataFrame]:
 # -- the pass ----------------------------------------------------------------------------------
 
 
-def _passing(deleted_ms: Deletions) -> Callable[[Batches], Batches]:
+def _passing(whole: Whole) -> Callable[[Batches], Batches]:
     types = {
         name: pa.struct(list(to_arrow_schema(struct_of(ddl)))) for name, ddl in OUTPUTS.items()
     }
 
     def run(batches: Batches) -> Batches:
-        for name, rows in _batched(rows_of_groups(batches, deleted_ms)):
+        for name, rows in _batched(rows_of_groups(batches, whole)):
             yield _batch(types, name, rows)
 
     return run
 
 
-def rows_of_groups(batches: Batches, deleted_ms: Deletions) -> Iterator[tuple[str, Any]]:
+def rows_of_groups(batches: Batches, whole: Whole) -> Iterator[tuple[str, Any]]:
     """The rows of all groups, each with the name of its output."""
     current: _Group | None = None
     for batch in batches:
@@ -142,7 +164,7 @@ def rows_of_groups(batches: Batches, deleted_ms: Deletions) -> Iterator[tuple[st
             if current is None or current.name != group:
                 if current is not None:
                     yield from current.finish()
-                current = _Group(group, deleted_ms)
+                current = _Group(group, whole)
             if is_control:
                 current.add_control(lines)
             else:
@@ -166,20 +188,28 @@ def _runs(batch: pa.RecordBatch) -> Iterator[tuple[str, bool, pa.RecordBatch]]:
 class _Group:
     """Passes a group's lines to all that follow them, and what they find to what sums it up."""
 
-    def __init__(self, name: str, deleted_ms: Deletions) -> None:
+    def __init__(self, name: str, whole: Whole) -> None:
         self.name = name
-        self._deleted_ms = deleted_ms
+        self._whole = whole
         self._commits = Commits(name)
         self._lines = GroupLines()
+        self._order: CommitOrder | None = None
         self._health = Health(name)
         self._advice = GroupAdvice(name)
 
     def add_commits(self, lines: pa.RecordBatch) -> Iterator[tuple[str, Any]]:
-        """Take in the next commits."""
-        times_ms = lines.column("ts").to_numpy()
-        members, offsets = (lines.column(name).to_pylist() for name in ("member", "text"))
-        hours = self._commits.add(times_ms, members, offsets)
-        yield from self._noted(("commits", row) for row in hours)
+        """Take in the next commits; there are no more control lines."""
+        if self._order is None:
+            self._order = CommitOrder(() if self._whole.is_of_one_node else self._lines.stints())
+        seqs, times_ms = (lines.column(name).to_numpy() for name in ("seq", "ts"))
+        nodes, members, offsets = (
+            lines.column(name).to_pylist() for name in ("node", "member", "text")
+        )
+        for some in self._order.add(nodes, seqs, Some(times_ms, members, offsets)):
+            yield from self._committed(some)
+
+    def _committed(self, some: Some) -> Iterator[tuple[str, Any]]:
+        yield from self._noted(("commits", row) for row in self._commits.add(*some))
 
     def add_control(self, lines: pa.RecordBatch) -> None:
         """Take in the next control lines."""
@@ -190,9 +220,11 @@ class _Group:
 
     def finish(self) -> Iterator[tuple[str, Any]]:
         """There are no more lines; all other rows."""
+        for some in self._order.rest() if self._order is not None else ():
+            yield from self._committed(some)
         yield from self._noted(("commits", row) for row in self._commits.finish())
         horizon_ms = self._commits.last_ms
-        replayed = replay_group(self.name, self._lines, self._deleted_ms, horizon_ms)
+        replayed = replay_group(self.name, self._lines, self._whole.deleted_ms, horizon_ms)
         yield from self._noted(replayed)
         yield from (("group_health", row) for row in self._health.rows())
         yield from (("advice", row) for row in self._advice.rows())

@@ -17,7 +17,7 @@ from coterie_pipeline.steps.survey import Segment
 from coterie_pipeline.tables import NODES
 from coterie_pipeline.tables import UNREAD as UNREAD_LINES
 
-__all__ = ["Facts", "facts", "nodes", "unread"]
+__all__ = ["Facts", "ends_ms", "facts", "nodes", "unread"]
 
 #: How much of a line that can't be read is shown.
 _EXCERPT_CHARACTERS: Final = 120
@@ -180,6 +180,14 @@ def nodes(
             )
         )
     return [dict(zip(NODES.names, row, strict=True)) for row in rows]
+
+
+def ends_ms(segments: Iterable[Segment], found: Facts) -> dict[str, int]:
+    """When the journal of each node ends."""
+    ends: dict[str, int] = {node: last_ms for node, (_, _, last_ms) in found.counted.items()}
+    for each in _plain(segments):
+        ends[each.node] = max(ends.get(each.node, 0), each.last_ms)
+    return ends
 
 
 def _plain(segments: Iterable[Segment]) -> Iterator[Segment]:

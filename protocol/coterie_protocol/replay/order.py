@@ -88,6 +88,7 @@ class Stint:
     #: Its place among all lines as they came.
     begin: int
     end: int = 0
+    last_seq: int = 0
     #: The latest time of its node when it begins; None as long as it is only about offsets.
     since_ms: int | None = None
     fence: int = 0
@@ -159,7 +160,7 @@ class GroupLines:
         stint = self._stints[-1]
         stint.note(line.values, self._clock)
         self._spool.append((line.seq, line.ts, dict(line.values)), line.size)
-        stint.end = len(self._spool)
+        stint.end, stint.last_seq = len(self._spool), line.seq
         self.last_ms = max(self.last_ms, line.ts)
         is_newcomer = line.values["kind"] == "member_joined"
         self._newcomer = (line.seq, self._clock) if is_newcomer else None

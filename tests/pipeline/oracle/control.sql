@@ -48,7 +48,7 @@ SELECT *,
         AS goes_on
 FROM found WINDOW of_node AS (PARTITION BY grp, node ORDER BY first_seq);
 
-CREATE TABLE control AS
+CREATE TABLE stints AS
 WITH sides AS (
     -- What a reading comes after whose own lines do not tell its place.
     SELECT r.grp, r.node, r.reading, coalesce(
@@ -81,15 +81,16 @@ WITH sides AS (
             PARTITION BY grp, node ORDER BY first_seq DESC
         ) AS most_place
     FROM firm
-), ranked AS (
-    SELECT *, row_number() OVER (
-        PARTITION BY grp ORDER BY least(from_place, most_place), node, first_seq
-    ) AS stint
-    FROM bounded
 )
+SELECT grp, node, reading, first_gen, since_ms, first_seq, is_deletion, row_number() OVER (
+    PARTITION BY grp ORDER BY least(from_place, most_place), node, first_seq
+) AS stint
+FROM bounded;
+
+CREATE TABLE control AS
 SELECT grp,
     row_number() OVER placed AS pos,
     max(ts) OVER placed AS at_ms,
     stint, node, seq, ts, kind, body
-FROM own JOIN ranked USING (grp, node, reading)
+FROM own JOIN stints USING (grp, node, reading)
 WINDOW placed AS (PARTITION BY grp ORDER BY stint, seq)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from coterie_pipeline.steps.groups import rows_of_groups
+from coterie_pipeline.steps.groups import Whole, rows_of_groups
 from tests.pipeline.replay.churn import churn
 
 #: As many as Spark hands over at once.
@@ -36,6 +36,6 @@ def batches(lines: int) -> Iterator[pa.RecordBatch]:
 
 
 if __name__ == "__main__":
-    rows = sum(1 for _ in rows_of_groups(batches(int(sys.argv[1])), {}))
+    rows = sum(1 for _ in rows_of_groups(batches(int(sys.argv[1])), Whole()))
     peak_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     json.dump({"rows": rows, "peak_mb": peak_kb / 1000}, sys.stdout)

@@ -277,6 +277,57 @@ def commits() -> JournalBuilder:
     return builder
 
 
+@scenario
+def commits_of_nodes_that_disagree() -> JournalBuilder:
+    """Offsets only grow, while the group goes to a node whose clock is behind, and back."""
+    first = JournalBuilder("skewed", "skewed-1")
+    first.committed(5000, "", p0=1)
+    first.founded(10_000, a=[0])
+    for number in range(3):
+        first.committed(20_000 + 1000 * number, "a", p0=10 + number)
+    second = first.on("skewed-2")
+    second.recovered(18_000, fence=2, generation=1, a=[0])
+    for number in range(3):
+        second.committed(19_000 + 1000 * number, "a", p0=20 + number)
+    first.begin_file()
+    first.recovered(30_000, fence=3, a=[0])
+    first.committed(31_000, "a", p0=30)
+    return first
+
+
+@scenario
+def commits_after_a_clock_was_set_back() -> JournalBuilder:
+    """Offsets only grow, and the clock is set back while the node is down."""
+    builder = JournalBuilder("back")
+    builder.founded(0, a=[0])
+    builder.committed(100_000, "a", p0=10)
+    builder.committed(101_000, "a", p0=11)
+    builder.begin_file()
+    builder.recovered(50_000, fence=2, a=[0])
+    builder.committed(51_000, "a", p0=12)
+    builder.committed(102_000, "a", p0=13)
+    return builder
+
+
+@scenario
+def commits_after_a_deletion() -> JournalBuilder:
+    """Nobody tells who has a group of offsets alone: dates order what nodes write of it."""
+    first = JournalBuilder("offsets-alone", "offsets-alone-1")
+    first.founded(0, a=[0])
+    first.committed(1000, "a", p0=5)
+    first.gone(2000, "a")
+    first.emptied(2000)
+    first.deleted(3000)
+    second = first.on("offsets-alone-2")
+    second.committed(4000, "", p0=1)
+    first.committed(5000, "", p0=2)
+    second.committed(6000, "", p0=3)
+    second.joined(7000, "b")
+    second.started(7000, "member_joined", from_state="Empty")
+    second.committed(8000, "", p0=4)
+    return first
+
+
 # -- hours ----------------------------------------------------------------------------------------
 
 
