@@ -61,7 +61,7 @@ __all__ = [
 CAUSES: Final[Mapping[str, str]] = {
     "member_joined": "a member came that was not in the group",
     "member_left": "a member said that it leaves",
-    "member_removed": "an administrator removed a static member",
+    "member_removed": "an administrator removed a member",
     "session_expired": "a member was silent for longer than its session timeout",
     "registration_expired": "a static member was away for longer than its registration timeout",
     "join_expired": "a new member's join was parked for too long and its client gave up",

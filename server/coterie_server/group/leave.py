@@ -17,6 +17,7 @@ from coterie_server.group.step import check_member
 if TYPE_CHECKING:
     from coterie_protocol.messages import LeaveGroupRequest
     from coterie_server.group.group import Group
+    from coterie_server.group.member import Member
     from coterie_server.group.step import Step
     from coterie_server.step import Request
 
@@ -24,6 +25,9 @@ __all__ = ["leave"]
 
 #: From this version on one request can make several members leave, static ones by their names.
 _BATCHES_FROM = 3
+
+#: What the reason says with which Kafka's own administrator removes members.
+_BY_ADMIN = "removed by an admin"
 
 #: A rebalance that many departures caused names no more of them than this.
 _NAMED_MAX = 3
@@ -95,9 +99,23 @@ def _leave_member(
     if error is not None:
         return error, None
     member, reason = group.members[identity.member_id], identity.reason or ""
+    if not _is_own_word(member, reason, request):
+        # It need not know of it, and may be at work until its session would have ended.
+        drop_member(step, group, member, "removed", reason)
+        return ErrorCode.NONE, _Departure("member_removed", member.named(reason))
     member.last_seen_ms = step.now_ms
     drop_member(step, group, member, "left", reason)
     return ErrorCode.NONE, _Departure("member_left", member.named(reason))
+
+
+def _is_own_word(member: Member, reason: str, request: Request) -> bool:
+    """Whether a member leaves by itself: it asks as the one, and from where, it has joined.
+
+    Administrators have other client ids, or other hosts; a request says nothing else of who asks.
+    """
+    row = member.row
+    is_its_client = (request.client_id, request.host) == (row.client_id, row.client_host)
+    return is_its_client and _BY_ADMIN not in reason
 
 
 def _rebalance_without(step: Step, group: Group, departures: list[_Departure]) -> None:

@@ -47,11 +47,41 @@ def test_a_member_leaves_in_every_version_and_the_others_rebalance(version: int)
     else:
         members = (MemberIdentity(member_id=follower.id),)
         message = LeaveGroupRequest(group_id="g", members=members)
-    answer = world.request(message, version)
+    answer = world.request(message, version, client=follower)
     assert answer.error is OK
     assert answer.part_errors == ([] if version < 3 else [OK])
     assert list(world.group().members) == [leader.id]
     assert world.causes[-1] == "member_left"
+
+
+@pytest.mark.parametrize("version", range(6))
+@pytest.mark.parametrize(("client_id", "host"), [("admin", "/10.0.0.1"), ("b", "/10.0.0.9")])
+def test_an_administrator_removes_a_member_by_its_member_id(
+    client_id: str, host: str, version: int
+) -> None:
+    """It may be at work: what was its own is not let go of before its session would have ended."""
+    world = World()
+    leader, follower = world.member("a"), world.member("b")
+    world.form(leader, follower)
+    world.sleep(2_000)
+    if version < 3:
+        message = LeaveGroupRequest(group_id="g", member_id=follower.id)
+    else:
+        message = LeaveGroupRequest(group_id="g", members=(MemberIdentity(member_id=follower.id),))
+    assert world.request(message, version, client_id=client_id, host=host).error is OK
+    (gone,) = world.seen(MemberGone)
+    assert (gone.how, gone.silent_ms) == ("removed", 2_000)
+    assert world.causes[-1] == "member_removed"
+
+
+def test_kafkas_administrator_is_known_by_its_reason() -> None:
+    """It may run where the member does, and call itself the same."""
+    world = World()
+    leader, follower = world.member("a"), world.member("b")
+    world.form(leader, follower)
+    follower.leave(reason="member was removed by an admin")
+    (gone,) = world.seen(MemberGone)
+    assert gone.how == "removed"
 
 
 def test_before_version_3_the_members_error_is_the_answers() -> None:
