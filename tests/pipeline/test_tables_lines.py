@@ -246,6 +246,17 @@ def test_those_who_were_dropped_are_told(tables: TableRows) -> None:
     assert row == (["b"], ["b"], [], None, ["a", "b", "c", "s1"])
 
 
+def test_rebalance_that_hangs_goes_on_until_its_nodes_journal_ends(tables: TableRows) -> None:
+    end_ms = 59 * 60_000
+    assert tables.row("rebalances", "hung", "outcome", rebalance=2) == ("running",)
+    assert tables.row("group_health", "hung", "rebalancing_ms") == (end_ms - 1000,)
+    columns = ("from_ms", "to_ms", "is_open")
+    assert tables.rows("ownership_faults", "hung", *columns) == [
+        (1100, end_ms, True),
+        (1500, end_ms, True),
+    ]
+
+
 # -- members --------------------------------------------------------------------------------------
 
 

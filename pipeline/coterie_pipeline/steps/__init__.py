@@ -130,11 +130,15 @@ class Making:
         return facts(self._bronze, self._once, self.segments)
 
     @cached_property
+    def whole(self) -> Whole:
+        """What matters for each group."""
+        return Whole(self.facts.deleted_ms, ends_ms(self.segments, self.facts))
+
+    @cached_property
     def _outputs(self) -> DataFrame | Mapping[str, DataFrame]:
         """All that the pass over the groups gives."""
         once = self._once if self._only is None else of_groups(self._once, self._only)
-        whole = Whole(self.facts.deleted_ms, ends_ms(self.segments, self.facts))
-        found = outputs(once, whole)
+        found = outputs(once, self.whole)
         return self._materialize(REPLAY, found) if isinstance(found, DataFrame) else found
 
 

@@ -223,7 +223,9 @@ class _Group:
         for some in self._order.rest() if self._order is not None else ():
             yield from self._committed(some)
         yield from self._noted(("commits", row) for row in self._commits.finish())
-        horizon_ms = self._commits.last_ms
+        # A rebalance that hangs does so for as long as its node tells of anything.
+        end_ms = self._whole.ends_ms.get(self._lines.hangs_on() or "", 0)
+        horizon_ms = max(self._commits.last_ms, end_ms)
         replayed = replay_group(self.name, self._lines, self._whole.deleted_ms, horizon_ms)
         yield from self._noted(replayed)
         yield from (("group_health", row) for row in self._health.rows())

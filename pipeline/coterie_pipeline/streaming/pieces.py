@@ -102,8 +102,8 @@ class Pieces(Warehouse):
             "groups": None if changes.groups is None else len(changes.groups),
             "buckets": rounds.counts,
             "through": through,
-            "deleted_ms": changes.deleted_ms,
-            "by_day": changes.by_day,
+            "hanging": rounds.hanging(bronze.sparkSession),
+            **changes.shared,
         }
 
     def _is_whole(self, noted: Mapping[str, Any]) -> bool:

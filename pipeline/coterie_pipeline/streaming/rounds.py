@@ -15,14 +15,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pyspark.sql import DataFrame, Observation
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from coterie_pipeline.files import Files, literal
 from coterie_pipeline.layout import DAY, Counted, is_by_day, write_table
 from coterie_pipeline.steps import CLOCKS, Making
 from coterie_pipeline.steps.lines import of_entangled, of_groups, readable
-from coterie_pipeline.tables import ADVICE, TABLES
+from coterie_pipeline.tables import ADVICE, REBALANCES, TABLES
 
 __all__ = ["BUCKETS", "Changes", "Rounds", "bucket_of", "has_buckets"]
 
@@ -47,9 +47,8 @@ class Changes:
 
     #: None stands for all.
     groups: Sequence[str] | None
-    deleted_ms: Mapping[str, Sequence[int]]
-    #: Whether tables are laid out by day.
-    by_day: bool
+    #: What the rows of all groups depend on.
+    shared: Mapping[str, Any]
     #: For each table, the number of rows of each bucket as of the moment before.
     counts: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
@@ -69,18 +68,20 @@ class Changes:
             .distinct()
             .collect()
         )
-        deleted_ms = {topic: list(times) for topic, times in making.facts.deleted_ms.items()}
-        by_day = is_by_day(bronze.sparkSession)
-        # Any group may have owned a topic that is gone, and files in other folders are of no use.
-        if (
-            former is None
-            or former.get("deleted_ms") != deleted_ms
-            or former.get("by_day", False) != by_day
-        ):
-            return cls(None, deleted_ms, by_day)
+        shared = {
+            # Any group may have owned a topic that is gone.
+            "deleted_ms": {topic: list(times) for topic, times in making.facts.deleted_ms.items()},
+            # Files in other folders are of no use.
+            "by_day": is_by_day(bronze.sparkSession),
+            "is_of_one_node": making.whole.is_of_one_node,
+        }
+        if former is None or any(former.get(name) != value for name, value in shared.items()):
+            return cls(None, shared)
         groups = {row.group for row in rows}
         groups |= _entangled(bronze, making, {row.node for row in rows})
-        return cls(sorted(groups - {_NO_GROUP}), deleted_ms, by_day, former["buckets"])
+        # A rebalance that hangs goes on until the end of the journal.
+        groups |= set(former.get("hanging", ())) if rows else set()
+        return cls(sorted(groups - {_NO_GROUP}), shared, former["buckets"])
 
 
 def _entangled(bronze: DataFrame, making: Making, nodes: set[str]) -> set[str]:
@@ -158,6 +159,12 @@ class Rounds:
         spark = rows.sparkSession
         path = literal(self._files.path(f"{self._folder}/{name}"))
         return spark.read.schema(rows.schema).parquet(path)
+
+    def hanging(self, spark: SparkSession) -> list[str]:
+        """The groups in which a rebalance goes on."""
+        table = self.read(REBALANCES.name, spark.createDataFrame([], REBALANCES.ddl))
+        rows = table.where("outcome = 'running'").select("group").distinct().collect()
+        return sorted(row.group for row in rows)
 
     def _kept(
         self, rows: DataFrame, table: str, touched: Sequence[int], changed: Sequence[str]

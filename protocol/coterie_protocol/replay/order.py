@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from coterie_protocol.replay.spool import Spool
 
-__all__ = ["GroupLines", "Placed", "Source", "Stint", "moves_time"]
+__all__ = ["IN_REBALANCE", "GroupLines", "Placed", "Source", "Stint", "moves_time"]
 
 #: The generation of a stint in which none is named.
 _BEFORE_ALL: Final = -1
@@ -30,6 +30,11 @@ _LINE_BYTES: Final = 400
 
 _RECOVERED: Final = "group_recovered"
 _DELETED: Final = "group_deleted"
+#: The states in which a group that is read back goes on with its rebalance.
+IN_REBALANCE: Final = ("PreparingRebalance", "CompletingRebalance")
+#: Lines by which a rebalance begins or goes on, and those by which none goes on.
+_GOES_ON: Final = ("rebalance_started", "phase_joined")
+_IS_OVER: Final = ("rebalance_completed", "group_emptied", "group_deleted")
 #: Lines that tell of a generation as it begins.
 _BEGINS: Final = ("phase_joined", "group_emptied")
 _OF_OFFSETS: Final = ("offsets_deleted", "offsets_expired")
@@ -99,6 +104,8 @@ class Stint:
     is_new_life: bool = False
     #: Whether it ends with the group's deletion.
     is_deletion: bool = False
+    #: Whether a rebalance goes on as it ends; None if it does not tell.
+    is_rebalancing: bool | None = None
 
     def goes_on_with(self, values: Mapping[str, Any]) -> bool:
         """Whether the next line of its node belongs to it."""
@@ -113,6 +120,10 @@ class Stint:
         if self.since_ms is None:
             self.since_ms, self.fence = clock_ms, values.get("fence") or 0
         self.is_deletion = kind == _DELETED
+        if kind in _GOES_ON or kind in _IS_OVER:
+            self.is_rebalancing = kind in _GOES_ON
+        elif kind == _RECOVERED:
+            self.is_rebalancing = values.get("state") in IN_REBALANCE
         if generation is None:
             return
         if self.first is None:
@@ -177,6 +188,13 @@ class GroupLines:
     def stints(self) -> list[Stint]:
         """All of them in order."""
         return _in_order(self._stints)
+
+    def hangs_on(self) -> str | None:
+        """The node on which a rebalance goes on as the lines end, if one does."""
+        stints = self.stints()
+        told = (each.is_rebalancing for each in reversed(stints))
+        goes_on = next((each for each in told if each is not None), False)
+        return stints[-1].node if goes_on else None
 
     def __iter__(self) -> Iterator[Placed]:
         pos, at = 0, 0

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from coterie_protocol.journal import DEATHS
 from coterie_protocol.replay.late import late
-from coterie_protocol.replay.order import Placed
+from coterie_protocol.replay.order import IN_REBALANCE, Placed
 
 __all__ = ["Rebalance", "Rebalances", "closes", "is_readable"]
 
@@ -17,9 +17,6 @@ _JOINED: Final = "phase_joined"
 _COMPLETED: Final = "rebalance_completed"
 _EMPTIED: Final = "group_emptied"
 _RECOVERED: Final = "group_recovered"
-
-#: The states in which a group that is read back goes on with its rebalance.
-_IN_ONE: Final = ("PreparingRebalance", "CompletingRebalance")
 
 #: Lines that tell what became of members that a first phase waits for.
 _AWAITED: Final = ("member_gone", "member_replaced", "id_unclaimed")
@@ -53,7 +50,7 @@ def _starts_empty(line: Placed) -> bool:
 def _ends(line: Placed) -> bool:
     """Whether a line ends a rebalance; if a group is read back in the middle of one, it goes on."""
     return line.kind in (_COMPLETED, _EMPTIED) or (
-        line.kind == _RECOVERED and line["state"] not in _IN_ONE
+        line.kind == _RECOVERED and line["state"] not in IN_REBALANCE
     )
 
 

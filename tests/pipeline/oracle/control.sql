@@ -94,3 +94,25 @@ SELECT grp,
     stint, node, seq, ts, kind, body
 FROM own JOIN stints USING (grp, node, reading)
 WINDOW placed AS (PARTITION BY grp ORDER BY stint, seq)
+;
+
+-- A rebalance that hangs goes on until the end of the journal of its node.
+CREATE TABLE horizons AS
+WITH ends AS (
+    SELECT node, max(ts) AS end_ms FROM lines GROUP BY node
+), last_marks AS (
+    SELECT grp, arg_max(node, pos) AS node, arg_max(
+        kind IN ('rebalance_started', 'phase_joined')
+            OR coalesce(
+                (body ->> 'state') IN ('PreparingRebalance', 'CompletingRebalance'), false
+            ), pos
+    ) FILTER (kind IN (
+        'rebalance_started', 'phase_joined', 'rebalance_completed', 'group_emptied',
+        'group_deleted', 'group_recovered'
+    )) AS hangs
+    FROM control GROUP BY grp
+), spans AS (
+    SELECT grp, min(ts) AS first_ms, max(ts) AS last_ms FROM lines WHERE grp <> '' GROUP BY grp
+)
+SELECT grp, first_ms, greatest(last_ms, CASE WHEN hangs THEN end_ms END) AS horizon_ms
+FROM spans LEFT JOIN last_marks USING (grp) LEFT JOIN ends USING (node)

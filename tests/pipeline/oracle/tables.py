@@ -34,8 +34,6 @@ _IDENTITIES: Final = "grp VARCHAR, number BIGINT, identity VARCHAR"
 
 #: What follows from that alone.
 _VIEWS: Final = """
-CREATE TABLE horizons AS
-    SELECT grp, min(ts) AS first_ms, max(ts) AS horizon_ms FROM lines WHERE grp <> '' GROUP BY grp;
 CREATE TABLE deletions AS
     SELECT body ->> 'topic' AS topic, ts FROM lines
     WHERE kind = 'topic_changed' AND (body ->> 'change') = 'deleted';

@@ -239,6 +239,20 @@ def waiting() -> JournalBuilder:
     return builder
 
 
+@scenario
+def hung() -> JournalBuilder:
+    """A leader never brings its assignment, while the node goes on with other groups."""
+    builder = JournalBuilder("hung")
+    builder.founded(0, a=[0], b=[1])
+    builder.started(1000, "admin", ["a", "b"])
+    builder.phase(1500, 500, {"a": (100, []), "b": (500, [])})
+    other = JournalBuilder("working", node="hung", files=builder.files, seq=builder.seq)
+    other.founded(2000, c=[0])
+    for minutes in range(1, 60):
+        other.committed(minutes * 60_000, "c", p0=minutes)
+    return builder
+
+
 # -- members --------------------------------------------------------------------------------------
 
 

@@ -145,6 +145,21 @@ def test_only_groups_with_new_lines_are_made_again(place: Place) -> None:
     assert {len(own) for own in place.files(last).values()} == {1}
 
 
+def test_group_in_which_a_rebalance_hangs_is_made_again(place: Place) -> None:
+    # It goes on until the journal ends, whatever group the last line is about.
+    started = birth("g8")[1]
+    place.write(*birth("g8")[:2], started)
+    place.follow()
+    place.write(commit("g7", 5))
+    assert place.follow().groups == 2
+    place.check()
+    place.write(*birth("g8")[2:])
+    assert place.follow().groups == 1
+    place.write(commit("g7", 6))
+    assert place.follow().groups == 1
+    place.check()
+
+
 def test_all_are_made_again_after_a_topic_was_deleted(place: Place) -> None:
     # Any of them may have owned it.
     place.follow()
