@@ -164,6 +164,10 @@ def test_commits_come_in_the_order_of_the_lines_about_their_group(
     assert row == (commits, last_offset, advanced, 0, first_ms, last_ms)
 
 
+def test_commits_show_that_a_clock_was_set_back(tables: TableRows) -> None:
+    assert tables.row("nodes", "back", "clock_back_ms") == (51_000,)
+
+
 def test_commits_come_by_date_where_nothing_else_tells_their_order(tables: TableRows) -> None:
     columns = ("commits", "first_offset", "last_offset", "advanced", "regressions")
     assert tables.row("commits", "offsets-alone", *columns) == (5, 5, 4, 3, 1)

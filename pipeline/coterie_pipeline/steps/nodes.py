@@ -31,7 +31,7 @@ class Facts:
     """What control lines, and lines that need a closer look, say of nodes and topics."""
 
     #: By node: how often it started, how often of these after a crash, and how far its clock
-    #: went back.
+    #: went back between lines that are no commits.
     runs: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
     #: By topic, when it was deleted, the earliest first.
     deleted_ms: Mapping[str, Sequence[int]] = field(default_factory=dict)
@@ -173,6 +173,7 @@ def nodes(
         first_ms, last_ms = min(ms for _, ms, _ in times), max(ms for _, _, ms in times)
         duplicates, conflicts = found.copies.get(node, (0, 0))
         starts, crashes, back_ms = found.runs.get(node, (0, 0, 0))
+        back_ms = max(back_ms, _set_back_ms(own))
         rows.append(
             (
                 *(node, lines, first_seq, last_seq, first_ms, last_ms, missing, gaps),
@@ -188,6 +189,18 @@ def ends_ms(segments: Iterable[Segment], found: Facts) -> dict[str, int]:
     for each in _plain(segments):
         ends[each.node] = max(ends.get(each.node, 0), each.last_ms)
     return ends
+
+
+def _set_back_ms(own: Iterable[Segment]) -> int:
+    """How far a node's clock went back from one file to a later one, by lines of any kind.
+
+    Within a file dates hardly ever go back: a node that is running does not let them.
+    """
+    latest_ms, back_ms = 0, 0
+    for each in sorted(_plain(own), key=lambda each: each.low):
+        back_ms = max(back_ms, latest_ms - each.first_ms)
+        latest_ms = max(latest_ms, each.last_ms)
+    return back_ms
 
 
 def _plain(segments: Iterable[Segment]) -> Iterator[Segment]:

@@ -22,6 +22,22 @@ WITH numbered AS (
     FROM lines AS l JOIN lines AS p ON p.node = l.node AND p.seq < l.seq AND p.ts > l.ts
     WHERE 'offsets_committed' NOT IN (l.kind, p.kind)
     GROUP BY ALL
+), files AS (
+    SELECT node, segment, min(seq) AS low, max(seq) AS high, min(ts) AS first_ms,
+        max(ts) AS last_ms, count(*) AS copies, count(DISTINCT seq) AS numbers
+    FROM raw WHERE why IS NULL GROUP BY ALL
+), whole_files AS (
+    FROM files AS f
+    WHERE copies = numbers AND numbers = high - low + 1 AND NOT EXISTS (
+        FROM files AS o
+        WHERE o.node = f.node AND o.segment <> f.segment AND o.low <= f.high AND o.high >= f.low
+    )
+), file_backs AS (
+    -- From one file to a later one, commits count, too.
+    SELECT l.node, max(p.last_ms - l.first_ms) AS back_ms
+    FROM whole_files AS l
+    JOIN whole_files AS p ON p.node = l.node AND p.low < l.low AND p.last_ms > l.first_ms
+    GROUP BY ALL
 ), behinds AS (
     SELECT l.node, max(p.ts - l.ts) AS behind_ms
     FROM control AS l
@@ -44,7 +60,11 @@ SELECT
     (
         SELECT count(*) FROM runs WHERE runs.node = lines.node AND before = 'node_started'
     ) AS crashes,
-    coalesce((SELECT back_ms FROM backs WHERE backs.node = lines.node), 0) AS clock_back_ms,
+    greatest(
+        0,
+        (SELECT back_ms FROM backs WHERE backs.node = lines.node),
+        (SELECT back_ms FROM file_backs WHERE file_backs.node = lines.node)
+    ) AS clock_back_ms,
     coalesce(
         (SELECT behind_ms FROM behinds WHERE behinds.node = lines.node), 0
     ) AS clock_behind_ms
