@@ -5,6 +5,8 @@ What happens in these groups, `stories/ownership.py` tells.
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.pipeline_tables import TableRows
 
 _INTERVAL = ("partition", "holder", "from_ms", "to_ms", "began", "ended")
@@ -258,6 +260,15 @@ def test_what_is_deleted_does_not_stand_still(tables: TableRows) -> None:
 
 def test_what_was_deleted_before_does_not_stand_still(tables: TableRows) -> None:
     assert tables.rows("ownership_faults", "topic-deleted-first", *_FAULT) == []
+
+
+@pytest.mark.parametrize("group", ["deleted-ahead", "deleted-behind"])
+def test_deletion_by_another_nodes_clock_was_when_the_group_heard_of_it(
+    tables: TableRows, group: str
+) -> None:
+    # Its partitions do not stand still: there is no work for them.
+    assert tables.rows("ownership_faults", group, *_FAULT) == []
+    assert tables.row("rebalances", group, "stopped_partition_ms", rebalance=2) == (0,)
 
 
 def test_what_was_made_anew_is_missed_once_somebody_had_it(tables: TableRows) -> None:

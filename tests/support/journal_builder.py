@@ -241,6 +241,7 @@ class JournalBuilder:
         *,
         from_state: str = "Stable",
         follows: int | None = None,
+        detail: str = "so it is",
     ) -> None:
         """A rebalance begins."""
         event = RebalanceStarted(
@@ -248,7 +249,7 @@ class JournalBuilder:
             generation=self.generation,
             from_state=from_state,
             cause=cause,
-            detail="so it is",
+            detail=detail,
             awaited=tuple(awaited),
             deadline=None,
             follows=follows,

@@ -37,7 +37,7 @@ from coterie_pipeline.tables import (
     SESSIONS,
 )
 from coterie_pipeline.tables import COMMITS as COMMITS_TABLE
-from coterie_protocol.replay import GroupLines, Source, replay_group
+from coterie_protocol.replay import Deletion, GroupLines, Source, in_time_of, replay_group
 
 __all__ = [
     "LINE_COLUMNS",
@@ -69,8 +69,8 @@ _BATCH_ROWS: Final = 2_000
 class Whole:
     """What is known of journals as a whole, and matters for each group."""
 
-    #: By topic, when it was deleted, the earliest first.
-    deleted_ms: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    #: By topic, when it was deleted and by which node's clock, the earliest first.
+    deletions: Mapping[str, Sequence[Deletion]] = field(default_factory=dict)
     #: By node, when its journal ends.
     ends_ms: Mapping[str, int] = field(default_factory=dict)
 
@@ -226,7 +226,8 @@ class _Group:
         # A rebalance that hangs does so for as long as its node tells of anything.
         end_ms = self._whole.ends_ms.get(self._lines.hangs_on() or "", 0)
         horizon_ms = max(self._commits.last_ms, end_ms)
-        replayed = replay_group(self.name, self._lines, self._whole.deleted_ms, horizon_ms)
+        deleted_ms = in_time_of(self._lines, self._whole.deletions)
+        replayed = replay_group(self.name, self._lines, deleted_ms, horizon_ms)
         yield from self._noted(replayed)
         yield from (("group_health", row) for row in self._health.rows())
         yield from (("advice", row) for row in self._advice.rows())

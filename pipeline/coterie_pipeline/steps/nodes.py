@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -16,6 +17,7 @@ from coterie_pipeline.steps.parsing import CONTROL, UNREAD
 from coterie_pipeline.steps.survey import Segment
 from coterie_pipeline.tables import NODES
 from coterie_pipeline.tables import UNREAD as UNREAD_LINES
+from coterie_protocol.replay import Deletion
 
 __all__ = ["Facts", "ends_ms", "facts", "nodes", "unread"]
 
@@ -33,8 +35,8 @@ class Facts:
     #: By node: how often it started, how often of these after a crash, and how far its clock
     #: went back between lines that are no commits.
     runs: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
-    #: By topic, when it was deleted, the earliest first.
-    deleted_ms: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    #: By topic, when it was deleted and by which node's clock, the earliest first.
+    deletions: Mapping[str, Sequence[Deletion]] = field(default_factory=dict)
     #: By node, ranges of the numbers of lines that can't be read or are in entangled files.
     numbers: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
     #: By node, of entangled files: lines that are repeated, and numbers with different lines.
@@ -60,7 +62,7 @@ def facts(bronze: DataFrame, once: DataFrame, segments: Sequence[Segment]) -> Fa
         found.setdefault(what, {}).setdefault(name, []).append(tuple(values))
     return Facts(
         {node: each[0] for node, each in found.get("runs", {}).items()},
-        {topic: sorted(ms for ms, _, _ in each) for topic, each in found.get("gone", {}).items()},
+        _by_topic(found.get("gone", {})),
         {node: [(a, b) for a, b, _ in each] for node, each in found.get("range", {}).items()},
         {node: each[0][:2] for node, each in found.get("copies", {}).items()},
         {node: each[0] for node, each in found.get("counted", {}).items()},
@@ -105,7 +107,16 @@ def _runs(once: DataFrame) -> DataFrame:
 def _deletions(once: DataFrame) -> DataFrame:
     control = once.where(F.col("part") == CONTROL)
     deleted = control.where(is_kind("topic_changed") & (F.col("change") == "deleted"))
-    return _fact(deleted, "gone", "topic", "ts")
+    return _fact(deleted, "gone", "to_json(array(topic, node))", "ts")
+
+
+def _by_topic(gone: Mapping[str, Sequence[tuple[int, int, int]]]) -> dict[str, list[Deletion]]:
+    """When topics were deleted, by topics and nodes in one text, by topic."""
+    found: dict[str, list[Deletion]] = {}
+    for text, times in gone.items():
+        topic, node = json.loads(text)
+        found.setdefault(topic, []).extend((ms, node) for ms, _, _ in times)
+    return {topic: sorted(each) for topic, each in found.items()}
 
 
 def _copies(entangled: DataFrame) -> DataFrame:

@@ -70,7 +70,9 @@ class Changes:
         )
         shared = {
             # Any group may have owned a topic that is gone.
-            "deleted_ms": {topic: list(times) for topic, times in making.facts.deleted_ms.items()},
+            "deletions": {
+                topic: list(map(list, each)) for topic, each in making.facts.deletions.items()
+            },
             # Files in other folders are of no use.
             "by_day": is_by_day(bronze.sparkSession),
             "is_of_one_node": making.whole.is_of_one_node,

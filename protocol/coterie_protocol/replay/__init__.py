@@ -9,7 +9,8 @@ does not fit in a temporary file, and sorts there.  What is held grows with the 
 group, and by a few numbers with each rebalance.
 """
 
+from coterie_protocol.replay.deletions import Deletion, in_time_of
 from coterie_protocol.replay.groups import Row, replay_group
 from coterie_protocol.replay.order import GroupLines, Source
 
-__all__ = ["GroupLines", "Row", "Source", "replay_group"]
+__all__ = ["Deletion", "GroupLines", "Row", "Source", "in_time_of", "replay_group"]

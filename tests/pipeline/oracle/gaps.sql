@@ -15,7 +15,7 @@ WITH ends AS (
     -- then it is new, and had no owner yet.
     SELECT * FROM ends AS e
     WHERE NOT EXISTS (
-        FROM deletions AS d WHERE d.topic = e.topic AND d.ts > e.given_ms AND d.ts <= e.to_ms
+        FROM deletions AS d WHERE d.grp = e.grp AND d.topic = e.topic AND d.ts > e.given_ms AND d.ts <= e.to_ms
     )
 ), stops AS (
     -- What may end them; the last column breaks ties.
@@ -51,7 +51,7 @@ WITH ends AS (
     -- There is no such partition any more.
     SELECT b.grp, b.topic, b.partition, b.to_ms, t.ts, NULL, NULL, NULL, 4
     FROM begun AS b
-    JOIN deletions AS t ON t.topic = b.topic AND t.ts > b.to_ms
+    JOIN deletions AS t ON t.grp = b.grp AND t.topic = b.topic AND t.ts > b.to_ms
 ), first_stops AS (
     SELECT * FROM stops
     QUALIFY row_number() OVER (

@@ -19,7 +19,7 @@ WITH quiet AS (
     FROM intervals AS i
     JOIN quiet AS q ON q.grp = i.grp AND q.pos = i.ended_pos
     WHERE (i.ended = 'replaced') <> q.is_gone AND NOT EXISTS (
-        FROM deletions AS d WHERE d.topic = i.topic AND d.ts > i.given_ms AND d.ts <= i.to_ms
+        FROM deletions AS d WHERE d.grp = i.grp AND d.topic = i.topic AND d.ts > i.given_ms AND d.ts <= i.to_ms
     )
 ), fresh_starts AS (
     -- After these, no rebalance pays for what was before.

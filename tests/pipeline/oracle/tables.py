@@ -34,15 +34,13 @@ _IDENTITIES: Final = "grp VARCHAR, number BIGINT, identity VARCHAR"
 
 #: What follows from that alone.
 _VIEWS: Final = """
-CREATE TABLE deletions AS
-    SELECT body ->> 'topic' AS topic, ts FROM lines
-    WHERE kind = 'topic_changed' AND (body ->> 'change') = 'deleted';
 CREATE MACRO said(value) AS coalesce(CAST(value AS VARCHAR), 'unknown');
 """
 
 #: The tables in an order in which each is made of what is there.
 _STEPS: Final = (
     "control",
+    "deletions",
     "people",
     "spans",
     "moments",

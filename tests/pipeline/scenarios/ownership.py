@@ -285,6 +285,29 @@ def topic_deleted_first() -> JournalBuilder:
 
 
 @scenario
+def topic_deleted_by_a_clock_ahead() -> JournalBuilder:
+    """A topic is deleted by a node whose clock is 5 s ahead of that of the group's node."""
+    return _deleted_elsewhere("deleted-ahead", 6000)
+
+
+@scenario
+def topic_deleted_by_a_clock_behind() -> JournalBuilder:
+    """A topic is deleted by a node whose clock is 5 s behind."""
+    return _deleted_elsewhere("deleted-behind", -4000)
+
+
+def _deleted_elsewhere(group: str, deleted_at: int) -> JournalBuilder:
+    builder = JournalBuilder(group)
+    builder.founded(0, a=[0, 1])
+    builder.started(1000, "topic_changed", ["a"], detail=f"{group} deleted")
+    builder.phase(1100, 100, {"a": (60, [])})
+    builder.completed(1110, {"a": []})
+    builder.gone(9000, "a")
+    builder.on(f"{group}-catalogue").topic_changed(deleted_at, "deleted", 2, 0)
+    return builder
+
+
+@scenario
 def topic_made_anew() -> JournalBuilder:
     """A topic is deleted and made anew, and the group takes its time."""
     builder = JournalBuilder("topic-made-anew")
