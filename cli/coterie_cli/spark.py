@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -15,7 +18,10 @@ from coterie_cli.output import FAILED, MISUSED, fail
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Engine", "running_spark", "with_engine"]
+__all__ = ["Engine", "require_files", "require_tables", "running_spark", "with_engine"]
+
+#: Of an address, or of a pattern.
+_OTHER: Final = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:|[*?\[{\\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +62,12 @@ def running_spark(
     show: Callable[[str], None],
     defaults: Mapping[str, str] | None = None,
     inputs: Sequence[str] | None = None,
+    check: Callable[[Engine], None] = lambda _engine: None,
 ) -> Iterator[SparkSession]:
     """Start Spark, and stop it in the end; the user's settings override `defaults`.
 
-    `inputs` are all that is to be read, if that is known.
+    `inputs` are all that is to be read, if that is known.  As Spark takes its time, `check` says
+    before what can't be done anyway.
     """
     from coterie_pipeline.failures import FAILURES
     from coterie_pipeline.java import NoJavaError
@@ -70,6 +78,7 @@ def running_spark(
         from pyspark.errors import PySparkException
 
     settings = {**(defaults or {}), **_settings(engine)}
+    check(engine)
     show("starting Spark")
     try:
         session = spark_session(
@@ -92,6 +101,41 @@ def running_spark(
         fail(said, FAILED)
     finally:
         session.stop()
+
+
+def require_files(engine: Engine, paths: Sequence[str]) -> None:
+    """Refuse paths of this machine where there is nothing."""
+    missing = [path for path in paths if _is_of_this_machine(engine, path) and not _exists(path)]
+    if missing:
+        fail(f"There is no {', '.join(missing)}.", MISUSED)
+
+
+def require_tables(engine: Engine, out: str) -> None:
+    """Refuse a directory of this machine without tables."""
+    from coterie_pipeline.warehouse import NoTablesError, require_latest
+
+    if _is_of_this_machine(engine, out):
+        try:
+            require_latest(out)
+        except NoTablesError as error:
+            fail(str(error), MISUSED)
+
+
+def _is_of_this_machine(engine: Engine, path: str) -> bool:
+    """Whether a path means a file here, and no pattern for the names of many."""
+    is_elsewhere = (
+        not engine.master.startswith("local")
+        or "HADOOP_CONF_DIR" in os.environ
+        or any("fs.defaultFS" in each for each in engine.conf or ())
+    )
+    return not is_elsewhere and not _OTHER.search(path)
+
+
+def _exists(path: str) -> bool:
+    try:
+        return Path(path).exists()
+    except (OSError, ValueError):  # too long, or with a zero byte
+        return False
 
 
 def _explained(error: Exception) -> str | None:

@@ -17,6 +17,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, Observation, SparkSession
@@ -79,6 +80,15 @@ class NoTablesError(Exception):
 
 class UnusableDirectoryError(Exception):
     """A directory can't be used for this; the message says why and what to do."""
+
+
+_NO_TABLES: Final = "There are no tables in {}: make them with `coterie pipeline run` or `follow`."
+
+
+def require_latest(out: str) -> None:
+    """Raise `NoTablesError` if a directory of this machine has never had tables."""
+    if not Path(out, _LATEST).is_file():
+        raise NoTablesError(_NO_TABLES.format(out))
 
 
 def piece_of_run(number: int) -> str:
@@ -356,10 +366,7 @@ class Warehouse:
         """The path of each table of the latest moment; raises `NoTablesError` if there is none."""
         latest = self.latest()
         if latest is None:
-            raise NoTablesError(
-                f"There are no tables in {self.out}: make them with `coterie pipeline run` or "
-                "`follow`."
-            )
+            raise NoTablesError(_NO_TABLES.format(self.out))
         folder = folder_of(latest.number)
         return {table.name: self.files.path(f"{folder}/{table.name}") for table in TABLES}
 

@@ -22,9 +22,14 @@ from coterie_cli.output import (
     printable,
     say,
     showing_status,
-    time_text,
 )
-from coterie_cli.spark import Engine, running_spark, with_engine
+from coterie_cli.spark import (
+    Engine,
+    require_files,
+    require_tables,
+    running_spark,
+    with_engine,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Row
@@ -80,7 +85,11 @@ def run(
     with (
         showing_status() as show,
         running_spark(
-            engine, show, _layout(by_day=by_day), inputs=[*journals, *_made(out)]
+            engine,
+            show,
+            _layout(by_day=by_day),
+            inputs=[*journals, *_made(out)],
+            check=lambda engine: require_files(engine, [*journals, *([ends] if ends else [])]),
         ) as spark,
     ):
         from coterie_pipeline.batch import NoJournalsError, read_ends
@@ -181,13 +190,13 @@ def follow(  # noqa: PLR0913  # one for each option
 ) -> None:
     """Keep tables up to date while journals grow, and tell of overlaps and storms at once."""
     settings = {**_FAIR, **_layout(by_day=by_day)}
+    rebalances, minutes = _parse_storm(storm)
     with showing_status() as show, running_spark(engine, show, settings) as spark:
         from coterie_pipeline.streaming import follow as following
         from coterie_pipeline.streaming.alerts import Storm
         from coterie_pipeline.streaming.source import SourceError
         from coterie_pipeline.warehouse import UnusableDirectoryError
 
-        rebalances, minutes = _parse_storm(storm)
         options = following.FollowOptions(
             every_s=every,
             refresh_s=refresh,
@@ -257,7 +266,8 @@ def _print_alert(row: Row, *, json: bool) -> None:
 
         typer.echo(dumps(as_json(row.asDict(recursive=True))))
         return
-    say(f"{time_text(row.at_ms)}  {row.kind.replace('_', ' ')}  {row.sentence}")
+    # The sentence begins with the time.
+    say(f"{row.kind.replace('_', ' ')}  {row.sentence}")
 
 
 @app.command()
@@ -272,7 +282,13 @@ def report(
     json: Json = False,
 ) -> None:
     """Write a page that tells who owned what when, and why, as one file."""
-    with showing_status() as show, running_spark(engine, show) as spark:
+
+    def check(engine: Engine) -> None:
+        require_tables(engine, tables)
+        if not output.absolute().parent.is_dir():
+            fail(f"There is no folder {output.parent} to write to.", MISUSED)
+
+    with showing_status() as show, running_spark(engine, show, check=check) as spark:
         from coterie_pipeline.report import write_report
         from coterie_pipeline.warehouse import NoTablesError, Warehouse
 
@@ -281,7 +297,13 @@ def report(
         except NoTablesError as error:
             fail(str(error), MISUSED)
         show("drawing")
-        summary = write_report(found, output)
+        try:
+            summary = write_report(found, output)
+        except OSError as error:
+            # Of other files, Spark's among them, more is said elsewhere.
+            if Path(error.filename or "").parent != output.parent:
+                raise
+            fail(f"{output}: {error.strerror}.", FAILED)
     if json:
         print_json(summary)
         return

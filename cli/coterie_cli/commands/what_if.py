@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from coterie_cli.nearest import did_you_mean
 from coterie_cli.options import Json
 from coterie_cli.output import (
     FAILED,
@@ -19,7 +20,12 @@ from coterie_cli.output import (
     say,
     showing_status,
 )
-from coterie_cli.spark import Engine, running_spark, with_engine
+from coterie_cli.spark import Engine, require_tables, running_spark, with_engine
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from coterie_pipeline.whatif import Plan
 
 __all__ = ["what_if"]
 
@@ -51,29 +57,56 @@ def what_if(  # noqa: PLR0913  # each is an option
 ) -> None:
     """Play groups' histories again with other settings, and say what would have been different."""
     groups = group or []
-    with showing_status() as show, running_spark(engine, show) as spark:
+
+    def check(engine: Engine) -> None:
+        _parsed(settings, grid, groups, seeds)
+        require_tables(engine, tables)
+
+    with showing_status() as show, running_spark(engine, show, check=check) as spark:
         from coterie_pipeline.steps.parsing import CONTROL
         from coterie_pipeline.warehouse import NoTablesError, Warehouse
-        from coterie_pipeline.whatif import Bounds, Plan
+        from coterie_pipeline.whatif import Bounds
         from coterie_pipeline.whatif import what_if as replay
 
+        warehouse = Warehouse(spark, tables)
         try:
-            plan = Plan.parse(settings or [], grid or [], groups=groups, seeds=seeds)
-            warehouse = Warehouse(spark, tables)
             warehouse.paths()
-        except (ValueError, NoTablesError) as error:
-            fail(f"{str(error).rstrip('.')}.", MISUSED)
+        except NoTablesError as error:
+            fail(str(error), MISUSED)
+        lines = warehouse.bronze((CONTROL,))
+        _require_groups(lines, groups, tables)
         show("playing")
         bounds = Bounds(since_ms=_ms(since), until_ms=_ms(until))
-        found = replay(spark, warehouse.bronze((CONTROL,)), plan, bounds)
+        found = replay(spark, lines, _parsed(settings, grid, groups, seeds), bounds)
         rows = [row.asDict(recursive=True) for row in found.collect()]
-    unknown = set(groups) - {row["group"] for row in rows}
-    if unknown or not rows:
-        fail(f"There is no group {', '.join(sorted(unknown)) or 'at all'} in {tables}.", FAILED)
+    if not rows:
+        fail(f"There is no group at all in {tables}.", FAILED)
     if json:
         print_json(rows)
     else:
         _print_answers(rows)
+
+
+def _parsed(
+    settings: Sequence[str] | None, grid: Sequence[str] | None, groups: Sequence[str], seeds: int
+) -> Plan:
+    from coterie_pipeline.whatif import Plan
+
+    try:
+        return Plan.parse(settings or [], grid or [], groups=groups, seeds=seeds)
+    except ValueError as error:
+        fail(f"{str(error).rstrip('.')}.", MISUSED)
+
+
+def _require_groups(lines: DataFrame, groups: Sequence[str], tables: str) -> None:
+    """Refuse groups of which no line tells."""
+    if not groups:
+        return
+    known = {row.group for row in lines.select("group").distinct().collect()} - {"", None}
+    for name in groups:
+        if name not in known:
+            end = did_you_mean(name, sorted(known))
+            fail(f"There is no group {name} in {tables}{end}", FAILED)
 
 
 def _print_answers(rows: Sequence[dict[str, Any]]) -> None:

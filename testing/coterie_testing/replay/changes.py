@@ -68,8 +68,10 @@ class Changes:
         if setting is None:
             known = [*_MEMBER_KEYS, *_COORDINATOR_KEYS]
             near = difflib.get_close_matches(key, known, n=1)
-            hint = f"; the nearest known one is {near[0]}" if near else ""
-            raise ValueError(f"unknown setting {key}{hint}")
+            hint = (
+                f"the nearest known one is {near[0]}" if near else f"there are {', '.join(known)}"
+            )
+            raise ValueError(f"unknown setting {key}; {hint}")
         try:
             value = setting.read(text, "")
         except SettingsError as error:
