@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from coterie_assignors.base import Claim
+from coterie_assignors.base import NO_CLAIM, Claim, MemberInfo
 
-__all__ = ["CONTESTED", "UNOWNED", "Owners", "resolve_claims"]
+__all__ = ["CONTESTED", "UNOWNED", "Owners", "owners_among", "resolve_claims"]
 
 #: No member claims the partition.
 UNOWNED: Final = -1
@@ -16,6 +16,26 @@ CONTESTED: Final = -2
 
 #: The owner of each claimed partition, by topic and partition: an index into the claims.
 Owners = dict[str, dict[int, int]]
+
+
+def owners_among(members: Sequence[MemberInfo], claims: Mapping[str, Claim]) -> Owners:
+    """Decide between the claims of members, as far as they may have what they claim.
+
+    What a member claims of a topic to which it no longer subscribes is nobody's to keep, and takes
+    nothing from others that claim it; whoever gets it has to wait until it is released.
+    """
+    return resolve_claims([_of_subscribed(member, claims) for member in members])
+
+
+def _of_subscribed(member: MemberInfo, claims: Mapping[str, Claim]) -> Claim:
+    claim = claims.get(member.member_id, NO_CLAIM)
+    if not claim.owned:
+        return claim
+    topics = frozenset(member.topics)
+    if all(entry.topic in topics for entry in claim.owned):
+        return claim
+    owned = tuple(entry for entry in claim.owned if entry.topic in topics)
+    return Claim(owned, claim.generation)
 
 
 def resolve_claims(claims: Sequence[Claim]) -> Owners:

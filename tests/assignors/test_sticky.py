@@ -9,6 +9,7 @@ import pytest
 from coterie_assignors import (
     Cluster,
     CooperativeStickyAssignor,
+    InstanceStickyAssignor,
     MemberInfo,
     Partitions,
 )
@@ -419,6 +420,19 @@ def test_newest_of_three_generations_counts() -> None:
 def test_claim_does_not_outlive_the_subscription() -> None:
     members = group(member("a", ["u"], [("t", 0)], 9), member("b", ["t"]))
     assert pairs(share({"t": 1, "u": 1}, members)) == {"a": {("u", 0)}, "b": {("t", 0)}}
+
+
+@pytest.mark.parametrize("generation", [1, 2])
+def test_claim_without_a_subscription_takes_nothing_from_others(generation: int) -> None:
+    # Whether it is newer than the claim of the one that still subscribes, or contests it.
+    members = group(
+        member("a", ["t"], (), 2),
+        member("b", ["t"], [("t", 0)], 1),
+        member("c", ["u"], [("t", 0)], generation),
+    )
+    for assignor in (CooperativeStickyAssignor(), InstanceStickyAssignor()):
+        given = pairs(assignor.assign(Cluster({"t": 1, "u": 1}), members))
+        assert given == {"a": set(), "b": {("t", 0)}, "c": {("u", 0)}}, assignor.name
 
 
 def test_partition_named_twice_in_one_claim_is_not_contested() -> None:

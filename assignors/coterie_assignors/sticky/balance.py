@@ -7,14 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from coterie_assignors.base import (
-    NO_CLAIM,
     Claim,
     Cluster,
     MemberInfo,
     Partitions,
     in_kafka_order,
 )
-from coterie_assignors.ownership import UNOWNED, resolve_claims
+from coterie_assignors.ownership import UNOWNED, owners_among
 from coterie_assignors.sticky.cycles import cancel_negative_cycles
 from coterie_assignors.sticky.pools import Pool, make_pools
 from coterie_assignors.sticky.quotas import set_quotas
@@ -29,7 +28,7 @@ def balanced(
 ) -> dict[str, Partitions]:
     """Assign all partitions evenly, moving as few as possible away from their owners."""
     order = in_kafka_order(members.values())
-    owners = resolve_claims([claims.get(member.member_id, NO_CLAIM) for member in order])
+    owners = owners_among(order, claims)
     pools = make_pools(order, cluster, owners)
     loads = set_quotas(pools, len(order))
     cancel_negative_cycles(pools, loads)

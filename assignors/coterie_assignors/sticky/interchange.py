@@ -17,7 +17,6 @@ from functools import cached_property
 from typing import Final, TypeAlias
 
 from coterie_assignors.base import (
-    NO_CLAIM,
     Claim,
     Cluster,
     MemberInfo,
@@ -26,7 +25,7 @@ from coterie_assignors.base import (
     subscribers_by_topic,
 )
 from coterie_assignors.copies import NO_COPY, Copies, Pair
-from coterie_assignors.ownership import UNOWNED, resolve_claims
+from coterie_assignors.ownership import UNOWNED, owners_among
 from coterie_protocol.consumer import flatten, group_by_topic
 
 __all__ = ["prefer_copies"]
@@ -93,7 +92,7 @@ class _Plan:
             for entry in assignment[member.member_id]:
                 of_topic = self._takers.setdefault(entry.topic, {})
                 of_topic.update(dict.fromkeys(entry.partitions, index))
-        self._owners = resolve_claims([claims.get(member.member_id, NO_CLAIM) for member in order])
+        self._owners = owners_among(order, claims)
         topics = [frozenset(member.topics) for member in order]
         for topic, of_topic in self._owners.items():
             indexes = set(of_topic.values())

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from coterie_assignors.base import NO_CLAIM, Claim, Cluster, MemberInfo, Partitions, in_kafka_order
-from coterie_assignors.ownership import UNOWNED, resolve_claims
+from coterie_assignors.base import Claim, Cluster, MemberInfo, Partitions, in_kafka_order
+from coterie_assignors.ownership import UNOWNED, owners_among
 from coterie_assignors.sticky.balance import balanced, by_member
 from coterie_assignors.sticky.interchange import prefer_copies
 from coterie_assignors.sticky.pools import Pool, make_pools
@@ -94,7 +94,7 @@ def _moves_by_number(
 def _make_pools(
     order: Sequence[MemberInfo], cluster: Cluster, claims: Mapping[str, Claim]
 ) -> list[Pool]:
-    owners = resolve_claims([claims.get(member.member_id, NO_CLAIM) for member in order])
+    owners = owners_among(order, claims)
     return make_pools(order, cluster, owners)
 
 

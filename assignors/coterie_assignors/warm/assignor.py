@@ -9,7 +9,6 @@ from functools import partial
 from typing import ClassVar, TypeAlias
 
 from coterie_assignors.base import (
-    NO_CLAIM,
     Claim,
     Cluster,
     MemberInfo,
@@ -18,7 +17,7 @@ from coterie_assignors.base import (
     subscribers_by_topic,
 )
 from coterie_assignors.copies import Copies, Pair
-from coterie_assignors.ownership import resolve_claims
+from coterie_assignors.ownership import owners_among
 from coterie_assignors.presence import among_present
 from coterie_assignors.state import WarmSettings
 from coterie_assignors.sticky import CooperativeStickyAssignor, prefer_copies
@@ -76,7 +75,7 @@ def _owners(
     claims: Mapping[str, Claim],
 ) -> _ByTopic:
     """The member that owns each partition, or `FREE`."""
-    claimed = resolve_claims([claims.get(member.member_id, NO_CLAIM) for member in order])
+    claimed = owners_among(order, claims)
     owner: _ByTopic = {}
     for topic, theirs in subscribers.items():
         able, of_topic = set(theirs), claimed.get(topic, {})

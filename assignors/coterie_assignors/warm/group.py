@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from coterie_assignors.base import NO_CLAIM, Claim, MemberInfo, Partitions, in_kafka_order
+from coterie_assignors.base import Claim, MemberInfo, Partitions, in_kafka_order
 from coterie_assignors.copies import NO_COPY, Copies, Pair, keeps_copies
-from coterie_assignors.ownership import UNOWNED, resolve_claims
+from coterie_assignors.ownership import UNOWNED, owners_among
 from coterie_assignors.state import WarmSettings
 from coterie_protocol.consumer import TopicPartitions, flatten
 
@@ -204,7 +204,7 @@ def _owners(group: Group, claims: Mapping[str, Claim]) -> list[int]:
     """Who has each partition now."""
     order, tasks = group.copies.order, group.tasks
     owners: list[int] = []
-    claimed = resolve_claims([claims.get(member.member_id, NO_CLAIM) for member in order])
+    claimed = owners_among(order, claims)
     for topic in tasks.of_topic:
         of_topic = claimed.get(topic, _NOTHING)
         found = [of_topic.get(number, UNOWNED) for number in tasks.numbers_of(topic)]
