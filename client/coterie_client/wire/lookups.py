@@ -30,6 +30,8 @@ async def look_up(address: NodeAddress) -> Found:
     """The addresses of a host, as `socket.getaddrinfo` tells them; raises `socket.gaierror`."""
     if _is_numeric(address.host):
         return _ask(address)
+    # A loop that no thread can reach, such as a simulated one, is to say so here.
+    asyncio.get_running_loop().call_soon_threadsafe(_do_nothing)
     new: Future[Found] = Future()
     found = _under_way.setdefault(address, new)
     if found is new:
@@ -37,6 +39,10 @@ async def look_up(address: NodeAddress) -> Found:
         new.set_running_or_notify_cancel()
         _begin(address, new)
     return await asyncio.wrap_future(found)
+
+
+def _do_nothing() -> None:
+    """Wake the loop for nothing."""
 
 
 def _is_numeric(host: str) -> bool:

@@ -58,7 +58,7 @@ class Program:
         self._task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
-        # A test may never ask for its result; pytest shows this with a test that fails.
+        # Pytest shows this with the test that fails.
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("the program %s has failed", self.name, exc_info=error)
 
@@ -78,9 +78,9 @@ class Program:
         self._error()  # with its note
         return self._task.result()
 
-    @property
-    def error(self) -> BaseException | None:
+    def ask_for_error(self) -> BaseException | None:
         """What has ended it, or a task of its own that it did not wait for."""
+        self._is_asked = self.is_done
         return self._error() or _first_error(self.process)
 
     def unasked_error(self) -> BaseException | None:
@@ -214,7 +214,8 @@ class Cluster:
         try:
             self.scheduler.run_until(done, within_s)
         except IdleError as idle:
-            errors = {each.name: error for each in self._programs if (error := each.error)}
+            asked = {each.name: each.ask_for_error() for each in self._programs}
+            errors = {name: error for name, error in asked.items() if error is not None}
             process = self._coordinator.process
             if process is not None and (error := _first_error(process)) is not None:
                 errors["the coordinator"] = error

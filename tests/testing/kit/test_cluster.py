@@ -242,11 +242,13 @@ def test_failure_of_a_program_is_logged(cluster: Cluster, caplog: pytest.LogCapt
         raise ValueError("a bug")
 
     cluster.start("a", asyncio.sleep(1_000)).stop()
-    cluster.start("b", fail())
+    program = cluster.start("b", fail())
     cluster.run(1)
     (record,) = caplog.records
     assert record.getMessage() == "the program b has failed"
     assert "ValueError: a bug" in caplog.text
+    with pytest.raises(ValueError, match="a bug"):
+        program.result()
 
 
 def test_error_of_a_program_is_raised_by_result(cluster: Cluster) -> None:
@@ -276,9 +278,10 @@ def test_error_of_a_test_is_not_hidden_by_that_of_a_program() -> None:
     def wait_in_vain() -> None:
         with Cluster(TOPICS) as cluster:
             cluster.start("fails", _fail())
-            cluster.run_until(lambda: False, within_s=30)
+            cluster.run(30)
+            raise LookupError("nothing came")
 
-    with pytest.raises(IdleError) as told:
+    with pytest.raises(LookupError) as told:
         wait_in_vain()
     assert "programs raised: fails: ValueError('a bug')" in told.value.__notes__[0]
 
