@@ -235,7 +235,7 @@ def test_recreate_topic() -> None:
 
 def test_remove_member() -> None:
     run = inject("remove_member", lambda s: [w.group.member_id for w in s.running])
-    assert run.gone()[0] == "left"
+    assert run.gone()[0] == "removed"
     assert len(run.after) == 2
 
 
