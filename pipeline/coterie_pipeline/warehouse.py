@@ -33,6 +33,7 @@ from coterie_pipeline.steps.parsing import OTHERS, judged, lines_schema, recogni
 from coterie_pipeline.steps.recognizing import RECOGNIZED
 from coterie_pipeline.storing import Unread, can_store, store_files
 from coterie_pipeline.tables import TABLES
+from coterie_pipeline.warehouse_errors import NoTablesError, UnusableDirectoryError
 
 __all__ = [
     "ASIDE",
@@ -74,21 +75,10 @@ _LATEST: Final = "latest.json"
 _STATE: Final = "state.json"
 
 
-class NoTablesError(Exception):
-    """There are no tables in a directory; the message says what to do."""
-
-
-class UnusableDirectoryError(Exception):
-    """A directory can't be used for this; the message says why and what to do."""
-
-
-_NO_TABLES: Final = "There are no tables in {}: make them with `coterie pipeline run` or `follow`."
-
-
 def require_latest(out: str) -> None:
     """Raise `NoTablesError` if a directory of this machine has never had tables."""
     if not Path(out, _LATEST).is_file():
-        raise NoTablesError(_NO_TABLES.format(out))
+        raise NoTablesError(out)
 
 
 def piece_of_run(number: int) -> str:
@@ -366,7 +356,7 @@ class Warehouse:
         """The path of each table of the latest moment; raises `NoTablesError` if there is none."""
         latest = self.latest()
         if latest is None:
-            raise NoTablesError(_NO_TABLES.format(self.out))
+            raise NoTablesError(self.out)
         folder = folder_of(latest.number)
         return {table.name: self.files.path(f"{folder}/{table.name}") for table in TABLES}
 
