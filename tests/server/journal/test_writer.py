@@ -584,6 +584,7 @@ def test_lines_go_on_in_another_file_when_theirs_was_taken_away(
     writer = make_writer(folder)
     write(writer, 1, 2, 3)
     take_away(folder / segment_name("n", 1), how)
+    wait_until_dropped(writer)
     write(writer, 4)
     write(writer, 5)
     assert (folder / segment_name("n", 4)).read_text(encoding="utf-8").count("\n") == 2
