@@ -46,12 +46,13 @@ _SEVERAL: Final = {
     "failovers": (1, 25),
     "swarm": (1, 16),
 }
-#: Seeds that once found a bug, with so many coordinators.
+#: Seeds that once found a bug, of the simulator perhaps, with so many coordinators.
 _FOUND_AMONG_SEVERAL: Final = (
     *(("brief", seed, 3) for seed in (31, 162, 1548, 2265)),
     *(("failovers", seed, 3) for seed in (1007, 1090, 1223, 1234)),
     *(("hostile", seed, 3) for seed in (1055, 40205, 40620, 40647)),
     ("swarm", 2076, 3),
+    ("brief", 105365, 1),  # a late answer to one that has a successor, which is no violation
 )
 
 

@@ -76,13 +76,15 @@ class OffsetChecker:
         if position.journalled.get(offset, position.life) == position.life:
             position.stored = max(position.stored, offset)
 
-    def position_read(self, key: TopicPartition, offset: int, who: str) -> Iterator[str]:
-        """A worker was told where to go on; yield what is wrong with that."""
+    def position_read(
+        self, key: TopicPartition, offset: int, who: str, *, is_late: bool = False
+    ) -> Iterator[str]:
+        """A worker was told where to go on, perhaps late; yield what is wrong with that."""
         position, topic = self._positions[key], self._topics[key[0]]
         name = f"{key[0]}[{key[1]}]"
         if offset > position.asked:
             yield f"{name}: offset {offset} was never committed"
-        if offset < position.stored:
+        if offset < position.stored and not is_late:
             text = f"{name}: {who} was told offset {offset}, but {position.stored} was stored"
             yield from _unless_deleted(topic, text)
 
