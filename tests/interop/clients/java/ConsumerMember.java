@@ -159,6 +159,9 @@ public final class ConsumerMember {
 
     private Map<Integer, Long> committed() {
         Map<Integer, Long> offsets = new TreeMap<>();
+        // The first answer may be to a question that the consumer asked while it polled, before
+        // anything was committed: it takes that for its own answer if it was still to come.
+        consumer.committed(new HashSet<>(consumer.assignment()));
         consumer.committed(new HashSet<>(consumer.assignment())).forEach(
             (partition, offset) ->
                 offsets.put(partition.partition(), offset == null ? -1 : offset.offset()));
