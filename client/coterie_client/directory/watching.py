@@ -23,6 +23,7 @@ from coterie_client.errors import (
 )
 from coterie_client.wire.addresses import NodeAddress
 from coterie_client.wire.dialling import reach
+from coterie_client.wire.tokens import no_token
 from coterie_protocol.exceptions import CoterieError
 
 if TYPE_CHECKING:
@@ -175,10 +176,7 @@ class Watching:
         except CoterieError:
             raise
         except Exception as error:
-            # Whatever it asks may be back later.  Its own words may have a secret in them.
-            raise ConnectionFailedError(
-                f"the function that gives tokens failed ({type(error).__name__})"
-            ) from error
+            raise no_token(error) from error
         if token is not None and not (isinstance(token, str) and token.isprintable()):
             raise ConfigurationError("token must be one line of printable text")
         return token

@@ -102,9 +102,12 @@ class Heartbeats:
 
         If that is over, another heartbeat has to be answered first.
         """
-        self.lease_until_ms = max(self.lease_until_ms or 0, kept_until_ms)
+        self._extend(kept_until_ms)
         if not self._is_standing(now_ms):
             self.begin_anew(now_ms)
+
+    def _extend(self, until_ms: int) -> None:
+        self.lease_until_ms = max(self.lease_until_ms or 0, until_ms)
 
     @property
     def come_first(self) -> bool:
@@ -190,7 +193,7 @@ class Heartbeats:
             self.kept_until_ms = max(self.kept_until_ms, sent_ms + self._config.lease_ms)
             self._awaits_answer = now_ms >= self.kept_until_ms  # if it was sent long before
             if self._proves_membership(reaction, now_ms):
-                self.lease_until_ms = max(self.lease_until_ms or 0, self.kept_until_ms)
+                self._extend(self.kept_until_ms)
             if reaction is Reaction.NONE:
                 self.calm_at_ms = sent_ms
         if is_current and reaction is Reaction.RESET_GENERATION:

@@ -17,7 +17,7 @@ from coterie_client.wire.credentials import TokenSource, checked_token
 from coterie_client.wire.tls import Tls
 from coterie_protocol.exceptions import CoterieError
 
-__all__ = ["ClientCredentials", "TokenFile", "current_token"]
+__all__ = ["ClientCredentials", "TokenFile", "current_token", "no_token"]
 
 #: No token is nearly as large; what is may be a device that never ends.
 _SIZE_MAX: Final = 100_000
@@ -40,10 +40,16 @@ async def current_token(source: str | TokenSource) -> str:
     except CoterieError:
         raise
     except Exception as error:
-        raise ConnectionFailedError(
-            f"the function that gives tokens failed ({type(error).__name__})"
-        ) from error
+        raise no_token(error) from error
     return checked_token(found)
+
+
+def no_token(error: Exception) -> ConnectionFailedError:
+    """What is said of a function that gave no token: it is asked again, as it may do so later.
+
+    Its own words may have a secret in them.
+    """
+    return ConnectionFailedError(f"the function that gives tokens failed ({type(error).__name__})")
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,9 +87,13 @@ def _remove_instance(
     member_id = group.static.get(identity.group_instance_id or "")
     if identity.group_instance_id is None or member_id is None:
         return ErrorCode.UNKNOWN_MEMBER_ID, None
-    member, reason = group.members[member_id], identity.reason or ""
+    return ErrorCode.NONE, _remove(step, group, group.members[member_id], identity.reason or "")
+
+
+def _remove(step: Step, group: Group, member: Member, reason: str) -> _Departure:
+    """Let a member go for an administrator: it need not know of it, and may be at work."""
     drop_member(step, group, member, "removed", reason)
-    return ErrorCode.NONE, _Departure("member_removed", member.named(reason))
+    return _Departure("member_removed", member.named(reason))
 
 
 def _leave_member(
@@ -100,9 +104,7 @@ def _leave_member(
         return error, None
     member, reason = group.members[identity.member_id], identity.reason or ""
     if not _is_own_word(member, reason, request):
-        # It need not know of it, and may be at work until its session would have ended.
-        drop_member(step, group, member, "removed", reason)
-        return ErrorCode.NONE, _Departure("member_removed", member.named(reason))
+        return ErrorCode.NONE, _remove(step, group, member, reason)
     member.last_seen_ms = step.now_ms
     drop_member(step, group, member, "left", reason)
     return ErrorCode.NONE, _Departure("member_left", member.named(reason))

@@ -79,16 +79,17 @@ def ownerships_of(group: Group, sizes: Mapping[str, int]) -> Making[Ownerships |
     row, piece = group.row, Piece()
     moment = _Moment(group)
     yield from moment.read_targets(row.protocol_name, piece)
-    topics = {name: sizes.get(name, 0) for name in group.topics() or ()}
     beyond = _beyond(moment.holdings, sizes)
+    topics: dict[str, int] = {}
     found: dict[Partition, Ownership] = {}
-    for topic in sorted(topics.keys() | beyond.keys()):
-        numbers = beyond.get(topic, ())
-        for number in chain(range(sizes.get(topic, 0)), numbers):
+    held = {topic for topic, _ in moment.holdings}
+    for topic in sorted(held.union(group.topics() or ())):
+        known, numbers = sizes.get(topic, 0), beyond.get(topic, ())
+        topics[topic] = numbers[-1] + 1 if numbers else known
+        for number in chain(range(known), numbers):
             found[topic, number] = moment.ownership_of((topic, number))
             if piece.is_whole():
                 yield
-        topics[topic] = numbers[-1] + 1 if numbers else sizes.get(topic, 0)
     return Ownerships(row.generation, row.state, topics, found)
 
 

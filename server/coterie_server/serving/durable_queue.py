@@ -7,6 +7,8 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
+from coterie_server.serving.waiters import Waiters, let_go
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -55,7 +57,7 @@ class DurableQueue:
         self._durable = 0
         self._waiting: deque[tuple[int, Callable[..., None], tuple[object, ...]]] = deque()
         #: Who waits until something is durable, or never will be.
-        self._hopes: set[asyncio.Future[None]] = set()
+        self._hopes = Waiters()
         self._writer: asyncio.Task[None] | None = None
         self._has_ended = False
 
@@ -91,13 +93,9 @@ class DurableQueue:
         """
         if self._has_ended:
             return
-        hope: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._hopes.add(hope)
-        self.when_durable(_fulfil, hope)
-        try:
-            await hope
-        finally:
-            self._hopes.discard(hope)
+        hope = self._hopes.add()
+        self.when_durable(let_go, hope)
+        await hope
 
     async def settle(self) -> None:
         """Wait until no append is under way: all that was handed in is durable, or has failed.
@@ -115,8 +113,7 @@ class DurableQueue:
         self._has_ended = True
         self._batch.clear()
         self._waiting.clear()
-        for hope in self._hopes:
-            _fulfil(hope)
+        self._hopes.let_all_go()
 
     async def _write(self) -> None:
         try:
@@ -160,8 +157,3 @@ class DurableQueue:
             return  # the shard may have begun a new life, which this must not reach
         self.end()
         self._on_failure(error)
-
-
-def _fulfil(hope: asyncio.Future[None]) -> None:
-    if not hope.done():  # who waited may have been cancelled
-        hope.set_result(None)

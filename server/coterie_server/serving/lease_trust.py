@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import time
 from typing import TYPE_CHECKING, Final
+
+from coterie_server.serving.waiters import Waiters
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +25,7 @@ class LeaseTrust:
     def __init__(self, elapsed_s: Callable[[], float] = time.monotonic) -> None:
         self._elapsed_s = elapsed_s
         #: Who waits to know whether the leases hold.
-        self._asked: set[asyncio.Future[None]] = set()
+        self._asked = Waiters()
         #: Has the leases confirmed, or says at once that they can't be.
         self.doubt: Callable[[], None] = self.decide
         self.until_s = math.inf
@@ -37,18 +38,14 @@ class LeaseTrust:
     async def until_known(self) -> bool:
         """Have the leases confirmed if need be; whether they hold."""
         if not self.holds:
-            asked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._asked.add(asked)
-            asked.add_done_callback(self._asked.discard)
+            asked = self._asked.add()
             self.doubt()
             await asked
         return self.holds
 
     def decide(self) -> None:
         """Tell those who wait how it stands: the leases are confirmed, or can't be."""
-        for asked in list(self._asked):
-            if not asked.done():
-                asked.set_result(None)
+        self._asked.let_all_go()
 
     def extend(self, asked_s: float, ttl_ms: int) -> None:
         """All leases were asked for at a moment, or later, and last for so long."""

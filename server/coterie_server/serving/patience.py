@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple, final
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Iterable
 
     from coterie_server.storage import Fence, Lease
 
@@ -43,17 +43,20 @@ class Patience:
     share them out again a moment later, and every group would move twice.
     """
 
-    __slots__ = ("_looked_s", "_me", "_seen", "_ttl_s", "expired")
+    __slots__ = ("_looked_s", "_me", "_seen", "_ttl_s")
 
     def __init__(self, me: str, ttl_s: float) -> None:
         self._me = me
         self._ttl_s = ttl_s
         self._looked_s = 0.0
         self._seen: dict[int, _Renewal] = {}
-        #: The shards whose leases had expired when the store was looked at.
-        self.expired: frozenset[int] = frozenset()
 
-    def look(self, leases: Collection[Lease], asked_s: float, answered_s: float) -> None:
+    @property
+    def expired(self) -> frozenset[int]:
+        """The shards whose leases had expired when the store was looked at."""
+        return frozenset(shard for shard, seen in self._seen.items() if not seen.is_valid)
+
+    def look(self, leases: Iterable[Lease], asked_s: float, answered_s: float) -> None:
         """Take in what the store said between these moments."""
         before = self._seen
         if answered_s - self._looked_s > self._ttl_s / _LOOKS_APART:
@@ -66,7 +69,6 @@ class Patience:
             self._seen[lease.shard] = _Renewal(
                 lease.fence, lease.until, since_s, lease.owner, lease.is_valid
             )
-        self.expired = frozenset(lease.shard for lease in leases if not lease.is_valid)
 
     def left_alone(self, now_s: float) -> dict[int, str]:
         """The shards whose leases have expired and are respected, with their owners."""

@@ -231,3 +231,15 @@ def test_number_that_a_leader_gives_out_by_mistake_is_one_row(
     numbers = [number for name, number in found.partitions if name == topic]
     assert numbers == ([0, 1, 2, 3, 2**31 - 1] if topic == "t" else [0, 2**31 - 1])
     assert found.partitions[topic, 2**31 - 1].state is OwnerState.OWNED
+
+
+def test_topic_that_is_given_out_is_shown_though_no_member_subscribes_to_it() -> None:
+    world = WatchedWorld(topics={"t": 4, "u": 2})
+    client = world.member("a")
+    world.form(client)
+    client.join()
+    client.sync({client: assigned("u", 1)})
+    found = look(world)
+    assert found.topics == {"t": 4, "u": 2}
+    assert found.partitions["u", 0].state is OwnerState.UNOWNED
+    assert found.partitions["u", 1].state is OwnerState.OWNED
