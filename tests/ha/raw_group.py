@@ -26,18 +26,13 @@ from coterie_protocol.consumer import (
 )
 from coterie_protocol.error_codes import ErrorCode
 from tests.live.ownership import Ownership
-from tests.live.wire import Wire
+from tests.live.wire import LOOK_AGAIN, Wire
 
 __all__ = ["RawGroup", "RawMember", "find_coordinator"]
 
 _SESSION_MS: Final = 60_000
 _PAUSE_S: Final = 0.05
 _E = ErrorCode
-_RETRY: Final = (
-    _E.COORDINATOR_NOT_AVAILABLE,
-    _E.COORDINATOR_LOAD_IN_PROGRESS,
-    _E.NOT_COORDINATOR,
-)
 _REJOIN: Final = (_E.REBALANCE_IN_PROGRESS, _E.ILLEGAL_GENERATION)
 
 
@@ -164,9 +159,9 @@ class RawMember:
     async def _take_part(self, wire: Wire) -> None:
         """Go on until the coordinator is another one."""
         error = _E.NONE
-        while error not in _RETRY:
+        while error not in LOOK_AGAIN:
             error = ErrorCode(await self._next(wire))
-            if error not in _RETRY:
+            if error not in LOOK_AGAIN:
                 self.group.served_s.append(time.monotonic())
             self._heed(error)
 
@@ -178,7 +173,7 @@ class RawMember:
             self._rejoin()
         elif error in _REJOIN:
             self._rejoin()
-        elif error not in (_E.NONE, _E.MEMBER_ID_REQUIRED, *_RETRY):
+        elif error not in (_E.NONE, _E.MEMBER_ID_REQUIRED, *LOOK_AGAIN):
             self.group.broken.append(f"{self.name} was told {error.name}")
 
     def _rejoin(self) -> None:

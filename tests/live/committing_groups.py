@@ -15,7 +15,7 @@ from typing import Final
 
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
-from tests.live.wire import Wire
+from tests.live.wire import LOOK_AGAIN, Wire
 
 __all__ = ["TOPIC", "CommittingGroups", "GroupRecord", "RawMember", "offset_fetch"]
 
@@ -28,12 +28,6 @@ _RECONNECT_S: Final = 0.05
 _E = ErrorCode
 #: What a member that has lost its place in the generation, but not in the group, is told.
 _REJOIN: Final = (_E.REBALANCE_IN_PROGRESS, _E.ILLEGAL_GENERATION)
-#: What a daemon says that is about to stop, or has just started.
-_RETRY: Final = (
-    _E.COORDINATOR_NOT_AVAILABLE,
-    _E.COORDINATOR_LOAD_IN_PROGRESS,
-    _E.NOT_COORDINATOR,
-)
 
 
 @dataclass(slots=True)
@@ -175,7 +169,7 @@ class RawMember:
     async def _leave(self, wire: Wire) -> None:
         identity = m.MemberIdentity(member_id=self.id)
         request = m.LeaveGroupRequest(group_id=self.group.name, members=(identity,))
-        while (await wire.ask(request, 5)).error_code in _RETRY:  # noqa: ASYNC110 - asked anew
+        while (await wire.ask(request, 5)).error_code in LOOK_AGAIN:  # noqa: ASYNC110 - asked anew
             await asyncio.sleep(_RECONNECT_S)
 
     async def _heed(self, error: int) -> None:
@@ -188,7 +182,7 @@ class RawMember:
             if self.generation >= 0 and not self._is_leaving:
                 self.group.forgotten.append(self.id)
             self.id, self.generation, self._is_in = "", -1, False
-        elif error in _RETRY:
+        elif error in LOOK_AGAIN:
             await asyncio.sleep(_RECONNECT_S)
         else:
             self.group.broken.append(f"{self.id} was told {ErrorCode(error).name}")

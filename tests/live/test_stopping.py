@@ -17,14 +17,8 @@ from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
 from tests.live.conftest import SETTINGS, errors_in
 from tests.live.daemon import Daemon, eventually
-from tests.live.wire import Pair, Wire, join_request, run
+from tests.live.wire import LOOK_AGAIN, Pair, Wire, join_request, run
 
-#: What every client takes for a reason to look for the coordinator again and go on.
-RETRIABLE: Final = {
-    ErrorCode.NOT_COORDINATOR,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-}
 #: How long it would wait for clients that do not take their last answers.
 PATIENCE_MS: Final = 600_000
 #: How long members may be away: until then, the parked requests would not be over either.
@@ -90,7 +84,7 @@ def test_parked_requests_are_answered(stoppable: Daemon, number: signal.Signals)
         return errors
 
     with stoppable:
-        assert set(run(play())) <= RETRIABLE
+        assert set(run(play())) <= LOOK_AGAIN
     assert f'"reason": "{number.name}"' in stoppable.log()
 
 

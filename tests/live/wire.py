@@ -15,9 +15,17 @@ from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.schema import declaration_of
 from tests.live.daemon import HOST
 
-__all__ = ["Pair", "Wire", "brokers", "join_request", "run"]
+__all__ = ["LOOK_AGAIN", "Pair", "Wire", "brokers", "join_request", "run"]
 
 _READ_BYTES: Final = 65_536
+#: What every client takes for a reason to look for its coordinator again, and go on.
+LOOK_AGAIN: Final = frozenset(
+    {
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    }
+)
 
 
 T = TypeVar("T")
