@@ -14,11 +14,19 @@ __all__ = [
     "LOCKED",
     "RejectedError",
     "StandbyError",
+    "UnconfirmedError",
     "explain",
     "is_refusal",
     "is_undone",
     "sqlstate",
 ]
+
+
+class UnconfirmedError(Exception):
+    """A statement had its effect, and the wait for a standby to confirm that was cancelled."""
+
+    sqlstate = "01000"  # of the warning by which the server tells that
+
 
 #: What a connection, or the attempt to make one, fails with.
 FAILURES: Final = (
@@ -27,10 +35,13 @@ FAILURES: Final = (
     asyncpg.InternalClientError,
     OSError,
     TimeoutError,
+    UnconfirmedError,
     ValueError,
 )
 
 _SAID: Final = {
+    "01000": "no standby has confirmed what was written, as the wait for that was cancelled. See"
+    " pg_stat_replication for whether one is there",
     "25006": "it is read-only: a standby, or no longer the primary. Name the primary in the URL,"
     " or all servers, separated by commas",
     "28000": "it lets this role not in ({}). See its pg_hba.conf, and whether the role exists",

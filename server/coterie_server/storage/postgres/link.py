@@ -18,6 +18,7 @@ from coterie_server.storage.postgres.address import Address
 from coterie_server.storage.postgres.errors import (
     FAILURES,
     StandbyError,
+    UnconfirmedError,
     explain,
     is_refusal,
     is_undone,
@@ -36,12 +37,16 @@ _IDLE_S: Final = 30.0
 _TRIED_S: Final = 2.0
 #: How long to leave it at that if a connection can't be made now and no call wants one.
 _LEFT_S: Final = 10.0
-#: Has a transaction be durable.  The setting may be switched off at any moment, also between the
-#: statements of one transaction.
+#: Has a transaction be durable, and the server warn if it is not.  The setting may be switched off
+#: at any moment, also between the statements of one transaction.
 _DURABLY: Final = (
     "SELECT set_config('synchronous_commit', coalesce("
-    "nullif(current_setting('synchronous_commit'), 'off'), 'on'), true); "
+    "nullif(current_setting('synchronous_commit'), 'off'), 'on'), true),"
+    " set_config('client_min_messages', 'warning', true); "
 )
+#: The function of the server which warns that somebody has cancelled the wait for a standby.  It
+#: says so in any language.
+_WAITS_FOR_STANDBY: Final = "SyncRepWaitForLSN"
 #: What asyncpg says of a connection that ended before the server had said whether it speaks TLS.
 _GIVEN_UP: Final = "unexpected connection_lost() call"
 #: Pauses between attempts to connect; the last one is repeated.
@@ -67,6 +72,8 @@ class Session:
 
     def __init__(self, connection: Any) -> None:  # noqa: ANN401  # asyncpg has no types
         self._connection = connection
+        connection.add_log_listener(self._hear)
+        self._is_unconfirmed = False
         #: What makes a transaction durable, where the server would not do so by itself.
         self.durably = ""
 
@@ -80,8 +87,16 @@ class Session:
 
         They are one message and, if there are several, one transaction.
         """
+        self._is_unconfirmed = False
         status = await self._connection.execute(self.durably + statements)
+        if self._is_unconfirmed:
+            raise UnconfirmedError
         return int(status.rpartition(" ")[2]) if status[-1:].isdigit() else 0
+
+    def _hear(self, _connection: object, said: Any) -> None:  # noqa: ANN401  # asyncpg's
+        """Take in a warning, which comes before the answer that it concerns."""
+        if getattr(said, "server_source_function", None) == _WAITS_FOR_STANDBY:
+            self._is_unconfirmed = True
 
     async def fetch(self, query: str, *values: object) -> list[Any]:
         """Return the rows of a query."""
