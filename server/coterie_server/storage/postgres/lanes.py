@@ -102,6 +102,8 @@ class _Lane:
         self._broken = broken
         # Whose turn it is comes first; a queue that was served goes to the end.
         self._queues: dict[int, deque[_Append]] = {}
+        #: What was gathered and is sent shard by shard, as it could not be written together.
+        self._apart: list[list[_Append]] = []
         self._task: asyncio.Task[None] | None = None
 
     def put(self, append: _Append) -> None:
@@ -166,8 +168,9 @@ class _Lane:
             await self._refuse(appends)
             return
         # Nothing was written, because of one shard or more; which, they learn by themselves.
-        for each in shards.values():
-            await self._write(each)
+        self._apart = list(shards.values())
+        while self._apart:
+            await self._write(self._apart.pop(0))
 
     async def _send(self, shards: dict[int, list[_Append]]) -> bool:
         fences = {shard: appends[0].lease.fence for shard, appends in shards.items()}
@@ -201,6 +204,7 @@ class _Lane:
                 self._queues[shard] = kept
             else:
                 del self._queues[shard]
+        self._apart = [each for each in self._apart if id(each[0]) not in failed]
         without_frames(error)
         for append in failed.values():
             # Raising an error changes it, so each caller gets its own.
@@ -209,7 +213,8 @@ class _Lane:
             _raise(append.future, own)
 
     def _waiting(self) -> list[_Append]:
-        return [append for queue in self._queues.values() for append in queue]
+        waiting = (*self._apart, *self._queues.values())
+        return [append for appends in waiting for append in appends]
 
 
 def _raise(future: asyncio.Future[None], error: Exception) -> None:

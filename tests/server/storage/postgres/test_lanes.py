@@ -34,6 +34,8 @@ class Sender:
         del lane
         self.sent.append({shard: set(values) for shard, values in changes.items()})
         await self.going.wait()
+        if len(fences) > 1 and self.fenced & fences.keys():
+            return False
         for values in changes.values():
             for key in values:
                 if key in self.failing:
@@ -124,6 +126,23 @@ async def test_append_that_the_server_rejects_harms_no_other_shard() -> None:
     )
     assert [type(result) for result in results] == [type(None), StoreError, type(None)]
     assert sender.kept.keys() == {b"0", b"2"}
+
+
+@pytest.mark.parametrize("error", [StoreError("lost"), KeyError("bug")])
+async def test_lost_connection_is_awaited_once_by_those_that_are_sent_by_themselves(
+    error: Exception,
+) -> None:
+    """Each of them would wait for as long as an answer may take, one after the other."""
+    sender = Sender(fenced={0}, failing={b"1": error})
+    lanes = Lanes(sender, 1)
+    futures = [lanes.append(lease(shard), [(b"%d" % shard, b"1")]) for shard in range(4)]
+    await settled()
+    futures.append(lanes.append(lease(5), [(b"5", b"1")]))
+    sender.going.set()
+    results = await asyncio.gather(*futures, return_exceptions=True)
+    assert [type(result) for result in results] == [FencedError] + 4 * [StoreError]
+    assert sender.sent[1:] == [{0: {b"0"}}, {1: {b"1"}}]
+    assert not sender.kept
 
 
 @pytest.mark.parametrize("error", [RejectedError("too large"), StoreError("lost"), KeyError("bug")])
