@@ -142,18 +142,24 @@ class LeaseTable:
         except RejectedError as error:
             if sqlstate(error) != LOCKED or len(shards) == 1:
                 raise
-        # A former owner's append to one of them does not end, and the others need not wait for it.
-        claimed = []
-        for shard in sorted(shards):
-            try:
-                claimed += await self._claim([shard], owner, ttl_ms)
-            except RejectedError as error:
-                if sqlstate(error) != LOCKED:
-                    raise
-                _log.warning(
-                    "a shard can't be claimed: its rows are locked", shard=shard, reason=str(error)
-                )
-        return claimed
+            refusal = error
+        locked = await self._locked(shards)
+        _log.warning(
+            "shards can't be claimed: their rows are locked",
+            shards=sorted(locked),
+            reason=str(refusal),
+        )
+        free = set(shards) - locked
+        return await self._claim(free, owner, ttl_ms) if free else []
+
+    async def _locked(self, shards: Collection[int]) -> set[int]:
+        """Which shards others hold, as a former owner's append does that does not end.
+
+        The other shards need not wait for it, nor these one after the other.
+        """
+        query, asked = self._statements.locked(), list(shards)
+        rows = await self._work.run(lambda session: session.fetch(query, asked))
+        return {row["shard"] for row in rows}
 
     async def _claim(self, shards: Iterable[int], owner: str, ttl_ms: int) -> list[Lease]:
         claim = secrets.token_bytes(16)
@@ -168,9 +174,20 @@ class LeaseTable:
 
     async def release(self, leases: Sequence[Lease]) -> None:
         """Give shards up."""
-        if leases:
-            statement = self._statements.release(secrets.token_bytes(16), leases)
-            await self._work.run(lambda session: session.execute(statement))
+        if not leases:
+            return
+        try:
+            await self._release(leases)
+        except RejectedError as error:
+            if sqlstate(error) == LOCKED and len(leases) > 1:
+                locked = await self._locked([lease.shard for lease in leases])
+                if free := [lease for lease in leases if lease.shard not in locked]:
+                    await self._release(free)
+            raise
+
+    async def _release(self, leases: Iterable[Lease]) -> None:
+        statement = self._statements.release(secrets.token_bytes(16), leases)
+        await self._work.run(lambda session: session.execute(statement))
 
     async def holder(self, shard: int) -> str:
         """How a shard is held, for people."""

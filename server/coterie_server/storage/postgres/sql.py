@@ -157,6 +157,16 @@ class Statements:
             " WHERE fence.shard = held.shard AND lease.shard = held.shard"
         )
 
+    def locked(self) -> str:
+        """Read which of shards $1 can't be claimed or released now, as others hold their rows."""
+        return (
+            f"WITH unlocked AS (SELECT fence.shard FROM {self.fences} AS fence"
+            f" JOIN {self.leases} AS lease ON lease.shard = fence.shard"
+            " WHERE fence.shard = ANY ($1) FOR UPDATE SKIP LOCKED)"
+            f" SELECT shard FROM {self.fences}"
+            " WHERE shard = ANY ($1) AND shard NOT IN (SELECT shard FROM unlocked)"
+        )
+
     def claimed(self) -> str:
         """Read what a claim, $1, has taken."""
         return f"{self._leases()} WHERE lease.claim = $1 ORDER BY lease.shard"

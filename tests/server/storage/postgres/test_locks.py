@@ -107,6 +107,39 @@ async def test_shard_that_is_stuck_keeps_no_other_from_being_claimed(
     assert len(await other.claim([0], "ann", TTL_MS)) == 1
 
 
+FENCES = "SELECT 1 FROM fences WHERE shard < 40 FOR SHARE"
+"""Holds many shards, as one append to several does that stands still."""
+
+
+async def test_many_shards_that_are_stuck_are_awaited_once(
+    store: PostgresStore, other: PostgresStore, database: Database
+) -> None:
+    """One after the other, they would take longer than the leases on the rest last."""
+    await store.claim(range(50), "ann", TTL_MS)
+    async with database.holding(FENCES):
+        began = time.monotonic()
+        taken = await other.claim(range(55), "ann", TTL_MS)
+        assert time.monotonic() - began < 20
+        assert [lease.shard for lease in taken] == [*range(40, 55)]
+        assert await other.claim(range(2), "ann", TTL_MS) == []
+    assert len(await other.claim(range(50), "ann", TTL_MS)) == 50
+
+
+async def test_shard_that_is_stuck_keeps_no_other_from_being_given_up(
+    store: PostgresStore, other: PostgresStore, database: Database
+) -> None:
+    leases = await store.claim(range(3), "ann", TTL_MS)
+    async with database.holding(FENCE):
+        with pytest.raises(StoreError, match="another transaction held a row for too long"):
+            await store.release(leases)
+        with pytest.raises(StoreError, match="another transaction held a row for too long"):
+            await store.release([leases[0], leases[0]])
+        taken = await other.claim(range(3), "bob", TTL_MS)
+        assert [lease.shard for lease in taken] == [1, 2]
+    await store.release(leases)
+    assert len(await other.claim([0], "bob", TTL_MS)) == 1
+
+
 async def test_other_lanes_do_not_wait_for_a_shard_that_is_stuck(
     store: PostgresStore, database: Database
 ) -> None:
