@@ -6,7 +6,7 @@ import re
 from typing import Final
 from urllib.parse import unquote
 
-__all__ = ["has_password", "hosts_of", "take_place", "without_password"]
+__all__ = ["has_password", "hosts_of", "port_of", "take_place", "without_password"]
 
 #: Parameters of a URL that are secrets.
 _SECRETS: Final = ("password", "sslpassword")
@@ -15,6 +15,7 @@ _PLACE: Final = re.compile(r"(?:[^:/@,]*|\[[^]]*\])(?::\d*)?(?:,[^/@]*)?(?:/[^@]
 #: Of the login and the hosts, which begin behind `//`.
 _END_OF_PLACE: Final = re.compile(r"[/?#]")
 _HOST: Final = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(?::(\d+))?")
+_PORT_MAX: Final = 65535
 #: Behind these is a path, which may have any character.
 _FILES: Final = ("sqlite", "memory")
 
@@ -65,11 +66,19 @@ def take_place(url: str) -> tuple[str, str]:
 def hosts_of(place: str) -> tuple[tuple[str, int | None], ...]:
     """The hosts, with their ports if they have one; raises `ValueError` of what is none."""
     listed = place.rpartition("@")[2]
-    hosts = []
+    hosts: list[tuple[str, int | None]] = []
     for each in listed.split(",") if listed else ():
         found = _HOST.fullmatch(each)
         if found is None:
             raise ValueError(f"{each!r} is not HOST or HOST:PORT")
         host, port = found.groups()
-        hosts.append((unquote(host.strip("[]")), int(port) if port else None))
+        number = None if port is None else port_of(port, shown=each)
+        hosts.append((unquote(host.strip("[]")), number))
     return tuple(hosts)
+
+
+def port_of(text: str, *, shown: str) -> int:
+    """The number of a port; raises `ValueError` of what is none."""
+    if not (text.isascii() and text.isdigit() and int(text) <= _PORT_MAX):
+        raise ValueError(f"{shown!r}: a port is a number from 0 to {_PORT_MAX}")
+    return int(text)

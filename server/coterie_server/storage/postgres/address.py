@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from coterie_server.storage.abc import StoreError
-from coterie_server.storage.urls import hosts_of, take_place, without_password
+from coterie_server.storage.urls import hosts_of, port_of, take_place, without_password
 
 __all__ = ["Address", "quoted"]
 
@@ -28,7 +29,7 @@ class Address:
     schema: str
     connect_s: float
     #: Servers to try in turn, with their ports if they have one; none if the environment or a
-    #: parameter says where the server is.
+    #: parameter says where the one server is.
     hosts: tuple[tuple[str, int | None], ...]
     #: The URL without hosts and password, and without what is only for Coterie.
     dsn: str = field(repr=False)
@@ -47,7 +48,7 @@ class Address:
                 raise StoreError(f"{shown} is not a URL of PostgreSQL") from None
             raise StoreError(f"{shown}: expected parameters like ?schema=coterie") from None
         try:
-            hosts = hosts_of(place)
+            hosts = hosts_of(place) or _listed(options)
         except ValueError as error:
             raise StoreError(f"{shown}: {error}") from None
         login, at, _ = place.rpartition("@")
@@ -59,6 +60,24 @@ class Address:
         secret = options.pop("password", None) or unquote(password) or None
         dsn = urlunsplit(("postgresql", user + at, parts.path, urlencode(options), ""))
         return cls(shown, schema, connect_s, hosts, dsn, secret)
+
+
+def _listed(options: dict[str, str]) -> tuple[tuple[str, int | None], ...]:
+    """Several servers that parameters, which are taken, or the environment list, as libpq has it.
+
+    asyncpg would go on with the first that answers, be it a standby.
+    """
+    listed = options.get("host") or os.environ.get("PGHOST", "")
+    if "," not in listed:
+        return ()
+    options.pop("host", None)
+    text = options.pop("port", "") or os.environ.get("PGPORT", "")
+    hosts = hosts_of(listed)
+    ports = [port_of(each, shown=each) for each in text.split(",")] if text else [None]
+    if len(ports) not in (1, len(hosts)):
+        raise ValueError(f"{len(ports)} ports for {len(hosts)} hosts")
+    given = ports * len(hosts) if len(ports) == 1 else ports
+    return tuple((host, own or port) for (host, own), port in zip(hosts, given, strict=True))
 
 
 def _seconds(shown: str, text: str) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from urllib.parse import unquote
+from urllib.parse import unquote, urlencode
 
 import pytest
 
@@ -39,6 +39,34 @@ def test_several_hosts_of_any_kind(place: str, hosts: tuple[tuple[str, int | Non
 def test_what_the_environment_says_is_left_to_it() -> None:
     address = Address.parse("postgresql://")
     assert (address.hosts, address.dsn, address.password) == ((), "postgresql:", None)
+
+
+@pytest.mark.parametrize(
+    ("listed", "ports", "hosts"),
+    [
+        ("one,two", "", (("one", None), ("two", None))),
+        ("one,two", "6432", (("one", 6432), ("two", 6432))),
+        ("one,/run/pg", "1,2", (("one", 1), ("/run/pg", 2))),
+        ("one:1,[::1]:2", "", (("one", 1), ("::1", 2))),
+        ("one:1,two", "6432", (("one", 1), ("two", 6432))),
+        ("one", "6432", ()),
+    ],
+)
+def test_servers_that_are_listed_elsewhere_are_tried_in_turn_as_well(
+    monkeypatch: pytest.MonkeyPatch,
+    listed: str,
+    ports: str,
+    hosts: tuple[tuple[str, int | None], ...],
+) -> None:
+    parameters = urlencode({"host": listed, "port": ports} if ports else {"host": listed})
+    address = Address.parse(f"postgresql://ann@/x?{parameters}&sslmode=require")
+    assert address.hosts == hosts
+    assert ("host=" in address.dsn) == (not hosts)
+
+    monkeypatch.setenv("PGHOST", listed)
+    monkeypatch.setenv("PGPORT", ports)
+    assert Address.parse("postgresql://ann@/x").hosts == hosts
+    assert Address.parse("postgresql://ann@three/x").hosts == (("three", None),)
 
 
 def test_repr_has_no_secret() -> None:
@@ -83,6 +111,12 @@ def test_other_texts_stay_as_they_are(text: str) -> None:
         ("postgresql://db/x?connect_timeout=soon", "connect_timeout must be a positive number"),
         ("postgresql://db/x?connect_timeout=-1", "connect_timeout must be a positive number"),
         ("postgresql://db/x?connect_timeout=nan", "connect_timeout must be a positive number"),
+        ("postgresql://db:65536/x", "'db:65536': a port is a number from 0 to 65535"),
+        ("postgresql://a,b:65536/x", "'b:65536': a port is a number from 0 to 65535"),
+        ("postgresql:///x?host=a,b&port=1,65536", "'65536': a port is a number from 0 to 65535"),
+        ("postgresql:///x?host=a,b&port=1,2,3", "3 ports for 2 hosts"),
+        ("postgresql:///x?host=a,b&port=1,", "'': a port is a number from 0 to 65535"),
+        ("postgresql:///x?host=a,b:c", "'b:c' is not HOST or HOST:PORT"),
         ("postgresql://db:port/x", "'db:port' is not HOST or HOST:PORT"),
         ("postgresql://db/x?schema", "expected parameters like ?schema=coterie"),
         ("postgresql://[::1/x", "'[::1' is not HOST or HOST:PORT"),
