@@ -31,6 +31,8 @@ T = TypeVar("T")
 #: How long a statement may take.  Disks that stand still for seconds do recover.
 ANSWER_S: Final = 10.0
 _CLOSE_S: Final = 1.0
+#: How much longer a statement may wait on the server than its caller, who is to give up first.
+_LONGER_S: Final = 0.5
 #: After how long without a call a connection is tried, before firewalls forget it, and how long
 #: the answer may take.
 _IDLE_S: Final = 30.0
@@ -38,11 +40,13 @@ _TRIED_S: Final = 2.0
 #: How long to leave it at that if a connection can't be made now and no call wants one.
 _LEFT_S: Final = 10.0
 #: Has a transaction be durable, and the server warn if it is not.  The setting may be switched off
-#: at any moment, also between the statements of one transaction.
+#: at any moment, also between the statements of one transaction.  And has it wait for locks for not
+#: much longer than its caller waits for the answer.
 _DURABLY: Final = (
     "SELECT set_config('synchronous_commit', coalesce("
     "nullif(current_setting('synchronous_commit'), 'off'), 'on'), true),"
-    " set_config('client_min_messages', 'warning', true); "
+    " set_config('client_min_messages', 'warning', true),"
+    " set_config('lock_timeout', '{patience_ms}', true); "
 )
 #: The function of the server which warns that somebody has cancelled the wait for a standby.  It
 #: says so in any language.
@@ -76,6 +80,9 @@ class Session:
         self._is_unconfirmed = False
         #: What makes a transaction durable, where the server would not do so by itself.
         self.durably = ""
+        #: How long a transaction may wait for a lock.  One that was given up would go on waiting
+        #: on the server, where each takes up a connection.
+        self.patience_ms = 0
 
     @property
     def is_open(self) -> bool:
@@ -88,7 +95,8 @@ class Session:
         They are one message and, if there are several, one transaction.
         """
         self._is_unconfirmed = False
-        status = await self._connection.execute(self.durably + statements)
+        durably = self.durably.format(patience_ms=self.patience_ms)
+        status = await self._connection.execute(durably + statements)
         if self._is_unconfirmed:
             raise UnconfirmedError
         return int(status.rpartition(" ")[2]) if status[-1:].isdigit() else 0
@@ -101,16 +109,16 @@ class Session:
     async def fetch(self, query: str, *values: object) -> list[Any]:
         """Return the rows of a query."""
         # A pooler would give each step of it another session if there were no transaction.
-        transaction = self._connection.transaction()
-        await transaction.start()
+        await self._connection.execute(f"BEGIN; SET LOCAL lock_timeout TO {self.patience_ms}")
         try:
             rows: list[Any] = await self._connection.fetch(query, *values)
         except asyncpg.PostgresError:
-            await transaction.rollback()
+            if self.is_open:
+                await self._connection.execute("ROLLBACK")
             raise
         # A call that is cancelled, or times out, gives its connection up: it would wait here, and
         # fail instead of being cancelled.
-        await transaction.commit()
+        await self._connection.execute("COMMIT")
         return rows
 
     async def close(self) -> None:
@@ -244,6 +252,7 @@ class Link:
     async def _try(
         self, session: Session, work: Callable[[Session], Awaitable[T]], answer_s: float
     ) -> T:
+        session.patience_ms = math.ceil((answer_s + _LONGER_S) * 1000)
         try:
             with self._cancelled_by_none_but_callers():
                 async with asyncio.timeout(answer_s):

@@ -6,12 +6,14 @@ import asyncio
 import os
 import signal
 import time
+from collections.abc import Awaitable, Callable, Mapping
 
 import pytest
 
 from coterie_server.storage.abc import FencedError, Lease, Store, StoreError
 from coterie_server.storage.postgres import PostgresStore, sql
 from tests.server.storage.doubles import Database
+from tests.support.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.asyncio
 
@@ -150,6 +152,36 @@ async def test_other_lanes_do_not_wait_for_a_shard_that_is_stuck(
         await store.append(elsewhere, [(b"a", b"2")])
         assert not append.done()
     await append
+
+
+TABLES = "records, fences, leases, nodes, agreed, timelines"
+WAITING = "FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = 'coterie'"
+CALLS: Mapping[str, Callable[[PostgresStore, Lease], Awaitable[object]]] = {
+    "reserve": lambda store, _: store.reserve("ann", TTL_MS),
+    "renew": lambda store, lease: store.renew("ann", b"", [lease], TTL_MS),
+    "withdraw": lambda store, _: store.withdraw("ann"),
+    "survey": lambda store, _: store.survey(),
+    "claim": lambda store, _: store.claim([0], "ann", TTL_MS),
+    "release": lambda store, lease: store.release([lease]),
+    "load": lambda store, _: store.load(0),
+    "append": lambda store, lease: store.append(lease, [(b"a", b"2")]),
+    "agree": lambda store, _: store.agree("shards", "50"),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+async def test_no_call_is_left_waiting_on_the_server(
+    postgres: PostgresServer, schema: str, database: Database, name: str
+) -> None:
+    """Each would take up one of its connections, for as long as another has locked the tables."""
+    url = postgres.url(schema=schema, connect_timeout="0.5")
+    async with PostgresStore(url, answer_s=0.5) as store:
+        lease = await claimed(store)
+        async with database.connected() as connection, connection.transaction():
+            await connection.execute(f"LOCK TABLE {TABLES} IN ACCESS EXCLUSIVE MODE")
+            with pytest.raises(StoreError):
+                await CALLS[name](store, lease)
+            await database.until(f"SELECT count(*) = 0 {WAITING}")
 
 
 async def test_append_whose_server_process_is_stopped(
