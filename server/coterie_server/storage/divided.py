@@ -32,7 +32,7 @@ from coterie_server.storage.abc import (
 from coterie_server.storage.schema import Connect
 from coterie_server.storage.sqlite import SqliteStore
 
-__all__ = ["PART", "DividedStore", "part_name", "part_path"]
+__all__ = ["PART", "DividedStore", "not_its_part", "part_name", "part_path"]
 
 T = TypeVar("T")
 
@@ -49,6 +49,15 @@ def part_path(path: Path, number: int, files: int) -> Path:
 def part_name(number: int) -> str:
     """The name under which the main file keeps which part belongs to it."""
     return f"{PART} {number}"
+
+
+def not_its_part(part: str, store: str) -> StoreError:
+    """What is said of a file that stands where a part of a store should."""
+    return StoreError(
+        f"{part} is not the file that belongs to {store}: put the right one back; or, if what it"
+        " held may be lost, start once with --accept-data-loss. The documentation says more under"
+        ' "Recover a store"'
+    )
 
 
 def _parts_there(path: Path) -> int:
@@ -128,11 +137,7 @@ class DividedStore(Store):
         if found == known:
             return
         if not self._accept_loss:
-            raise StoreError(
-                f"{part.url} is not the file that belongs to {self.url}: put the right one back;"
-                " or, if what it held may be lost, start once with --accept-data-loss. The"
-                ' documentation says more under "Recover a store"'
-            )
+            raise not_its_part(part.url, self.url)
         await self._main.replace_agreed(part_name(number), found)
 
     async def close(self) -> None:

@@ -1,5 +1,8 @@
 """Divides a store that no process uses into more files than it has.
 
+A node that uses it by the name of its file would go on with the files that there were, so the names
+of all nodes are held meanwhile.
+
 The new files are written first, under names that say how many there are.  Then one transaction of
 the main file says that they count, and drops what went into them.  A process that is killed before
 that leaves the store as it was, and files that the next attempt replaces.
@@ -11,7 +14,7 @@ import contextlib
 import os
 import sqlite3
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Final
@@ -19,8 +22,9 @@ from typing import Final
 from coterie_server.log.logger import get_logger
 from coterie_server.storage.abc import StoreError
 from coterie_server.storage.damage import Damage, check_records, damaged
-from coterie_server.storage.divided import PART, part_name, part_path
+from coterie_server.storage.divided import PART, not_its_part, part_name, part_path
 from coterie_server.storage.guard import read_progress
+from coterie_server.storage.lock import FileLock, HeldError, locks_of_names
 from coterie_server.storage.mark import Mark, mark_path
 from coterie_server.storage.schema import explain, open_database
 from coterie_server.storage.transaction import FILES, read_agreed
@@ -58,18 +62,44 @@ def divide(path: Path, files: int) -> None:
         if not begun or before >= files:
             return
         _log.info("dividing the store", path=str(path), files=files, files_before=before)
-        _divide(path, main, before, files)
+        with _names_held(path) as names:
+            _divide(path, main, before, files, names)
 
 
-def _divide(path: Path, main: sqlite3.Connection, before: int, files: int) -> None:
-    old = [part_path(path, number, before) for number in range(before)] if before > 1 else []
+@contextlib.contextmanager
+def _names_held(path: Path) -> Iterator[Collection[str]]:
+    """Hold the names of all nodes that there were; raise `StoreError` if one of them runs."""
+    locks = locks_of_names(path.resolve())
+    with contextlib.ExitStack() as held:
+        for each in locks.values():
+            try:
+                lock = FileLock(each)
+            except HeldError as error:
+                raise _in_use(path, f"process {error.holder}") from None
+            held.callback(lock.release, delete=True)
+        yield locks.keys()
+
+
+def _in_use(path: Path, by: str) -> StoreError:
+    return StoreError(
+        f"{path} is in use by {by}, and can't be divided among more workers meanwhile: stop that"
+        " first, or start no more workers than the store has files"
+    )
+
+
+def _divide(
+    path: Path, main: sqlite3.Connection, before: int, files: int, names: Collection[str]
+) -> None:
+    old = range(before) if before > 1 else ()
     with contextlib.ExitStack() as stack:
-        sources = [stack.enter_context(_opened(each)) for each in old] or [main]
+        parts = [stack.enter_context(_opened_part(path, main, n, before)) for n in old]
+        sources = parts or [main]
         for source in sources:
             check_records(source)
         ids = [_fill(part_path(path, n, files), n, files, sources) for n in range(files)]
     _sync_folder(path.resolve().parent)
     main.execute("BEGIN IMMEDIATE")
+    _refuse_newcomers(path, names)
     main.execute(_COUNT)
     main.execute("DELETE FROM records WHERE shard >= 0")
     main.execute("DELETE FROM leases WHERE shard >= 0")
@@ -77,8 +107,29 @@ def _divide(path: Path, main: sqlite3.Connection, before: int, files: int) -> No
     main.executemany(_SET_AGREED, [(part_name(number), each) for number, each in enumerate(ids)])
     main.execute("COMMIT")
     _write_mark(path, main)
-    for each in old:
-        _delete(each)
+    for number in old:
+        _delete(part_path(path, number, before))
+
+
+def _refuse_newcomers(path: Path, names: Collection[str]) -> None:
+    """Raise `StoreError` if a node has come by a name that was not held."""
+    for name in locks_of_names(path.resolve()).keys() - names:
+        raise _in_use(path, name)
+
+
+@contextlib.contextmanager
+def _opened_part(
+    path: Path, main: sqlite3.Connection, number: int, files: int
+) -> Iterator[sqlite3.Connection]:
+    """Open a part of the store as it is, or raise `StoreError` if it is not the right one."""
+    part, known = part_path(path, number, files), read_agreed(main, part_name(number))
+    stranger = not_its_part(str(part), str(path))
+    if known is not None and not part.exists() and not mark_path(part).exists():
+        raise stranger
+    with _opened(part) as connection:
+        if known is not None and read_agreed(connection, PART) != known:
+            raise stranger
+        yield connection
 
 
 def _fill(path: Path, number: int, files: int, sources: Iterable[sqlite3.Connection]) -> str:

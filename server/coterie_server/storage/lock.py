@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import glob
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -15,6 +16,8 @@ __all__ = [
     "FileLock",
     "HeldError",
     "hold_directory",
+    "locks_of_names",
+    "remove_stale",
 ]
 
 
@@ -35,18 +38,29 @@ class FileLock:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with contextlib.ExitStack() as undo:
-            file = undo.enter_context(path.open("a+"))
-            _hold(path, file)
-            file.truncate(0)
-            file.write(str(os.getpid()))
-            file.flush()
-            undo.pop_all()
-        self._file = file
+        self._file = _held(path)
+        self._file.truncate(0)
+        self._file.write(str(os.getpid()))
+        self._file.flush()
 
-    def release(self) -> None:
-        """Give the file up; it is not deleted, as then two processes could each hold one."""
+    def release(self, *, delete: bool = False) -> None:
+        """Give the file up, and delete it if it is not to be left behind."""
+        if delete:
+            with contextlib.suppress(OSError):
+                self.path.unlink()
         self._file.close()
+
+
+def _held(path: Path, mode: str = "a+") -> IO[str]:
+    """Open a file and hold it."""
+    while True:
+        with contextlib.ExitStack() as undo:
+            file = undo.enter_context(path.open(mode))
+            _hold(path, file)
+            # Who held it before may have deleted it, and another process holds the next one.
+            if _is_in_place(path, file):
+                undo.pop_all()
+                return file
 
 
 def _hold(path: Path, file: IO[str]) -> None:
@@ -55,6 +69,30 @@ def _hold(path: Path, file: IO[str]) -> None:
     except BlockingIOError:
         file.seek(0)
         raise HeldError(path, file.read().strip() or "unknown") from None
+
+
+def _is_in_place(path: Path, file: IO[str]) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def locks_of_names(file: Path) -> dict[str, Path]:
+    """The lock files beside a store, by the names that they keep, whether or not they are held."""
+    before, after = f"{file.name}-", ".lock"
+    found = file.parent.glob(f"{glob.escape(before)}*{after}")
+    return {each.name.removeprefix(before).removesuffix(after): each for each in found}
+
+
+def remove_stale(paths: Iterable[Path]) -> None:
+    """Delete those of some lock files that no process holds, as after its process was killed.
+
+    Each is held for a moment, so that no other process takes it meanwhile.
+    """
+    for path in paths:
+        with contextlib.suppress(HeldError, OSError), _held(path, "r+"):
+            path.unlink()
 
 
 class DirectoryInUseError(Exception):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Final
 
 from coterie_server.storage.abc import (
     CHUNK_RECORDS,
@@ -17,7 +19,7 @@ from coterie_server.storage.abc import (
     Survey,
     wall_ms,
 )
-from coterie_server.storage.lock import FileLock, HeldError
+from coterie_server.storage.lock import FileLock, HeldError, locks_of_names, remove_stale
 from coterie_server.storage.schema import Connect
 from coterie_server.storage.transaction import (
     FILES,
@@ -29,6 +31,11 @@ from coterie_server.storage.transaction import (
 from coterie_server.storage.writer_thread import WriterThread
 
 __all__ = ["SqliteStore"]
+
+#: How often it is tried to take a name, and how long after another process was found to hold it:
+#: that may be one which removes what dead processes have left, and holds each file for a moment.
+_ATTEMPTS: Final = 10
+_NEXT_ATTEMPT_S: Final = 0.01
 
 
 class SqliteStore(Store):
@@ -79,7 +86,7 @@ class SqliteStore(Store):
             self._closing = None
         names, self._names = self._names, []
         for name in names:
-            name.release()
+            name.release(delete=True)
 
     async def accept_loss(self) -> None:
         """Begin the mark anew at what the store holds."""
@@ -99,11 +106,12 @@ class SqliteStore(Store):
         file = self._path.resolve()  # the name must be taken for users of other links, too
         path = file.with_name(f"{file.name}-{owner}.lock")
         try:
-            self._names.append(FileLock(path))
+            self._names.append(await _taken(path))
         except HeldError as error:
             raise OwnerTakenError(self.url, owner, f"process {error.holder}") from None
         except OSError as error:
             raise StoreError(f"{path} can't be written: {error.strerror}") from error
+        remove_stale(each for each in locks_of_names(file).values() if each != path)
 
     async def renew(
         self, owner: str, note: bytes, leases: Iterable[Lease], ttl_ms: int
@@ -193,3 +201,12 @@ class SqliteStore(Store):
         if self._writer is None:
             raise StoreError(f"{self.url} is not open")
         return self._writer
+
+
+async def _taken(path: Path) -> FileLock:
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return FileLock(path)
+        except HeldError:
+            await asyncio.sleep(_NEXT_ATTEMPT_S)
+    return FileLock(path)

@@ -44,6 +44,9 @@ _COUNT: Final = (
     " (SELECT group_concat(shard || ':' || epoch) FROM leases WHERE owner <> '')"
 )
 _DROP: Final = "DELETE FROM records WHERE shard = ?1 AND key IN ({})"
+#: For how long a node is listed that has not withdrawn, as it was killed.  Those within programs
+#: have another name each time.
+_FORGOTTEN_MS: Final = 24 * 3600 * 1000
 #: How many records a statement writes, of whatever shards.  Each statement releases Python's lock
 #: and may wait 5 ms to get it back from a busy event loop, so one for each record would be far too
 #: slow.  Every SQLite takes 999 parameters; a record needs four.
@@ -127,6 +130,9 @@ class Transaction:
         self._connection.execute(
             "INSERT OR REPLACE INTO nodes (owner, note, expires_ms) VALUES (?, ?, ?)",
             (owner, note, now_ms + ttl_ms),
+        )
+        self._connection.execute(
+            "DELETE FROM nodes WHERE expires_ms < ?", (now_ms - _FORGOTTEN_MS,)
         )
 
     def extend(self, owner: str, leases: Iterable[Lease], now_ms: int, ttl_ms: int) -> list[Lease]:

@@ -19,6 +19,7 @@ from coterie_server.storage import (
     division,
 )
 from coterie_server.storage.division import divide
+from coterie_server.storage.lock import FileLock
 
 TTL_MS = 10_000
 SHARDS = range(-1, 7)
@@ -195,6 +196,97 @@ def test_damaged_store_is_not_divided(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="is damaged"):
         divide(tmp_path / "c.db", 2)
     assert set(shards_in(tmp_path / "c.db")) == set(SHARDS)
+
+
+def test_store_that_lacks_a_part_is_not_divided(tmp_path: Path) -> None:
+    """The start would go on without the part's groups, as if there had been none."""
+    path = tmp_path / "c.db"
+    asyncio.run(fill(DividedStore(path, files=2)))
+    for each in tmp_path.glob("c-2-of-2.db*"):
+        each.unlink()
+    with pytest.raises(StoreError, match=r"c-2-of-2\.db is not the file that belongs to"):
+        divide(path, 3)
+    assert not list(tmp_path.glob("c-*-of-3.db"))
+    assert not (tmp_path / "c-2-of-2.db").exists()  # the right one can be put there
+
+
+def test_store_with_a_part_of_another_is_not_divided(tmp_path: Path) -> None:
+    for name in ("x", "y"):
+        asyncio.run(fill(DividedStore(tmp_path / name / "c.db", files=2)))
+    for each in (tmp_path / "x").glob("c-2-of-2.db*"):
+        shutil.copy(each, tmp_path / "y" / each.name)
+    with pytest.raises(StoreError, match="is not the file that belongs to"):
+        divide(tmp_path / "y" / "c.db", 3)
+
+
+def test_store_whose_parts_were_not_all_begun_is_divided(tmp_path: Path) -> None:
+    """As a process leaves it that is killed amid its first start."""
+    path = tmp_path / "c.db"
+
+    async def begin() -> None:
+        async with SqliteStore(path) as store:
+            assert await store.agree_on_files(2) == 2
+
+    asyncio.run(begin())
+    divide(path, 3)
+    asyncio.run(fill(DividedStore(path)))
+    assert set(shards_in(tmp_path / "c-1-of-3.db")) == {0, 3, 6}
+
+
+@pytest.mark.parametrize("files", [1, 2])
+def test_store_in_use_is_not_divided(tmp_path: Path, files: int) -> None:
+    """A node that uses the store by its name has the groups in the files that there were."""
+    path = tmp_path / "c.db"
+    held = asyncio.run(fill(DividedStore(path, files=files)))
+
+    async def use() -> None:
+        async with DividedStore(path) as store:
+            await store.reserve("node-9", TTL_MS)
+            with pytest.raises(StoreError, match=f"in use by process {os.getpid()}"):
+                divide(path, 3)
+            lease = next(each for each in held if each.shard == SHARDS[3])
+            await store.append(lease, [(b"a", b"after")])
+
+    asyncio.run(use())
+    divide(path, 3)
+    assert (b"a", b"after") in asyncio.run(content(DividedStore(path)))[3]  # type: ignore[operator]
+
+
+def test_store_that_a_node_comes_to_meanwhile_is_not_divided(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "c.db"
+    asyncio.run(fill(DividedStore(path)))
+    held = asyncio.run(content(DividedStore(path)))
+
+    sync = division._sync_folder  # noqa: SLF001  # as what is done before it counts
+    came: list[FileLock] = []
+
+    def come(folder: Path) -> None:
+        sync(folder)
+        came.append(FileLock(tmp_path / "c.db-node-9.lock"))
+
+    monkeypatch.setattr(division, "_sync_folder", come)
+    with pytest.raises(StoreError, match="in use by node-9"):
+        divide(path, 2)
+    came.pop().release()
+    assert asyncio.run(content(DividedStore(path))) == held
+
+
+def test_store_of_nodes_that_were_killed_is_divided(tmp_path: Path) -> None:
+    """Their leases are not over yet, but no process has their names."""
+    path = tmp_path / "c.db"
+
+    async def run() -> None:
+        async with DividedStore(path) as store:
+            await store.agree("shards", "7")
+            await store.reserve("node-1", TTL_MS)
+            await store.renew("node-1", b"", await store.claim(SHARDS, "node-1", TTL_MS), TTL_MS)
+
+    asyncio.run(run())
+    (tmp_path / "c.db-node-1.lock").write_text("12345")
+    divide(path, 2)
+    assert (tmp_path / "c-2-of-2.db").exists()
 
 
 @pytest.mark.parametrize("step", ["_fill", "_sync_folder", "_write_mark", "_delete"])

@@ -21,8 +21,9 @@ from coterie_server.storage import (
     busy,
     writer_thread,
 )
+from coterie_server.storage.lock import FileLock, locks_of_names
 from coterie_server.storage.mark import Mark
-from tests.server.storage.doubles import PATIENCE_S, Disk, disk_error
+from tests.server.storage.doubles import PATIENCE_S, Disk, Time, disk_error
 
 pytestmark = pytest.mark.asyncio
 
@@ -490,3 +491,39 @@ async def test_threads_do_not_meet(path: Path) -> None:
             return len(await store.load(shard))
 
     assert await asyncio.gather(*(used(shard) for shard in range(8))) == [5] * 8
+
+
+async def test_a_name_leaves_no_file_behind(tmp_path: Path) -> None:
+    """Nodes within programs have another name each time."""
+    async with SqliteStore(tmp_path / "s.db") as store:
+        await store.reserve("node-1", TTL_MS)
+        assert list(locks_of_names(tmp_path / "s.db")) == ["node-1"]
+    assert not locks_of_names(tmp_path / "s.db")
+
+
+async def test_files_that_keep_names_of_killed_processes_are_removed(tmp_path: Path) -> None:
+    FileLock(tmp_path / "s.db-node-7.lock").release()
+    async with SqliteStore(tmp_path / "s.db") as store, SqliteStore(tmp_path / "s.db") as other:
+        await other.reserve("node-8", TTL_MS)
+        await store.reserve("node-9", TTL_MS)
+        assert set(locks_of_names(tmp_path / "s.db")) == {"node-8", "node-9"}
+
+
+async def test_a_name_that_is_held_for_a_moment_is_waited_for(tmp_path: Path) -> None:
+    """By a process that removes what others have left, for one."""
+    held = FileLock(tmp_path / "s.db-node-1.lock")
+    async with SqliteStore(tmp_path / "s.db") as store:
+        asyncio.get_running_loop().call_soon(held.release)
+        await store.reserve("node-1", TTL_MS)
+
+
+async def test_nodes_that_were_killed_are_forgotten_after_a_day(tmp_path: Path) -> None:
+    clock = Time()
+    async with SqliteStore(tmp_path / "s.db", now_ms=clock.now_ms) as store:
+        await store.renew("node-1", b"", (), TTL_MS)
+        clock.ms += 23 * 3_600_000
+        await store.renew("node-2", b"", (), TTL_MS)
+        assert [each.owner for each in (await store.survey()).nodes] == ["node-1", "node-2"]
+        clock.ms += 2 * 3_600_000
+        await store.renew("node-3", b"", (), TTL_MS)
+        assert [each.owner for each in (await store.survey()).nodes] == ["node-2", "node-3"]
