@@ -36,10 +36,12 @@ __all__ = [
     "complain",
     "note_stop",
     "notify_systemd",
+    "open_standard_streams",
     "raise_open_file_limit",
     "ready_line",
     "run",
     "serve",
+    "tell",
 ]
 
 _log = get_logger(__name__)
@@ -69,6 +71,8 @@ _LOOKS: Final = (200_000, -1, 150)
 #: no name server knows of, as that of a node that has ended, may take half a minute, and a few of
 #: these must not keep the database from being found.
 _LOOKUPS: Final = 32
+#: The number of the last of the files that each process has.
+_STANDARD_ERROR: Final = 2
 #: With fewer there would be next to nothing left for clients.
 _LEAST_FILES: Final = 128
 #: With room for fewer connections than this, members may well be turned away.
@@ -93,6 +97,7 @@ def run(options: ServerOptions, supervised: Supervised | None = None) -> int:
 
     A supervised one takes no notice of SIGINT, and says through its supervisor that it is ready.
     """
+    open_standard_streams()
     settings = options.settings
     node = None if supervised is None else settings.node_id
     configure(settings.log_level, settings.log_format, sys.stderr, node)
@@ -114,10 +119,21 @@ def complain(sentence: str) -> int:
     return 1
 
 
+def tell(line: str) -> None:
+    """Print a line at once; where it can't be written, the daemon goes on without it."""
+    try:
+        print(line, flush=True)  # noqa: T201  # what standard output is for
+    except OSError as error:
+        _log.warning("standard output can't be written", error=error.strerror)
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())  # for what waits in its buffer
+        os.close(nowhere)
+
+
 async def serve(
     options: ServerOptions,
     *,
-    say: Callable[[str], None] = print,
+    say: Callable[[str], None] = tell,
     supervised: Supervised | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT; `say` gets the line that says that the server is ready."""
@@ -265,6 +281,18 @@ def raise_open_file_limit(connections: int) -> int:
 
 def _is_less(limit: int, needed: int) -> bool:
     return limit != resource.RLIM_INFINITY and limit < needed
+
+
+def open_standard_streams() -> None:
+    """Open to nowhere what was closed of standard input, output and error.
+
+    Files of the store would get their numbers otherwise, and what is printed would go there.
+    """
+    number = os.open(os.devnull, os.O_RDWR)
+    while number <= _STANDARD_ERROR:
+        os.set_inheritable(number, True)  # noqa: FBT003  # the os module's API
+        number = os.open(os.devnull, os.O_RDWR)
+    os.close(number)
 
 
 def notify_systemd(state: str) -> None:

@@ -7,6 +7,8 @@ import gc
 import os
 import resource
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator, MutableMapping
 from pathlib import Path
 from typing import Any
@@ -41,6 +43,44 @@ def test_without_systemd_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> Non
     notify_systemd("READY=1")
     monkeypatch.setenv("NOTIFY_SOCKET", "/nowhere/at/all")
     notify_systemd("READY=1")
+
+
+def run_python(
+    code: str, *, prepared: str = 'exec "$@"', **streams: Any
+) -> subprocess.CompletedProcess[bytes]:
+    """Run a line of Python in a process that a shell has prepared."""
+    command = ["sh", "-c", prepared, "sh", sys.executable, "-c", code]
+    environ = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    return subprocess.run(command, env=environ, timeout=60, check=False, **streams)
+
+
+def test_what_is_told_is_written_at_once() -> None:
+    """Also where it is not a terminal that reads it."""
+    code = "from coterie_server.daemon import *; import os; tell('ready'); os._exit(0)"
+    assert run_python(code, stdout=subprocess.PIPE).stdout == b"ready\n"
+
+
+def test_output_that_nobody_reads_ends_nothing() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    code = "from coterie_server.daemon import *; tell('ready'); print('and more')"
+    ended = run_python(code, stdout=writing, stderr=subprocess.PIPE)
+    os.close(writing)
+    assert ended.returncode == 0
+    assert b"standard output can't be written" in ended.stderr
+    assert b"Traceback" not in ended.stderr
+    assert b"Exception ignored" not in ended.stderr
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_no_file_gets_the_number_of_a_closed_standard_stream(closed: str) -> None:
+    """What is printed would be written into it; uvloop aborts when it closes such a one."""
+    code = (
+        "from coterie_server.daemon import *; import os; open_standard_streams();"
+        " [os.fstat(number) for number in range(3)];"
+        " os._exit(os.open(os.devnull, os.O_RDONLY))"
+    )
+    assert run_python(code, prepared=f'exec "$@" {closed}').returncode >= 3
 
 
 class Limits:
