@@ -222,6 +222,7 @@ class Server:
             accept_loss=options.accept_data_loss,
             is_shared=worker is not None,
             files=1 if worker is None else len(worker.node_ids),
+            must_exist=worker is not None and worker.is_again,
         )
 
     def _make_backfill(self) -> Backfill:

@@ -342,6 +342,45 @@ def test_all_end_in_good_order(tmp_path: Path, number: signal.Signals) -> None:
         assert committed(daemon, FIRST) == 5
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signal_to_all_processes_while_they_start_ends_them_in_good_order(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    """As a terminal sends SIGINT, and systemd SIGTERM."""
+    daemon = WorkersDaemon(tmp_path, prefix=("setsid",))
+    daemon.launch()
+    try:
+        eventually(lambda: set(daemon.pids()) == {1, 2}, "the workers' processes run")
+        os.killpg(daemon.process.pid, number)
+        assert daemon.process.wait(60.0) == 0
+        assert "Traceback" not in daemon.log()
+    finally:
+        daemon.kill()
+
+
+def test_ready_line_is_written_when_all_are_ready(tmp_path: Path) -> None:
+    """Also into a file, which Python would fill in larger pieces."""
+    with WorkersDaemon(tmp_path, environ={"PYTHONUNBUFFERED": ""}) as daemon:
+        assert "2 workers on" in daemon.log()
+
+
+def test_worker_is_started_again_though_its_topic_has_grown(tmp_path: Path) -> None:
+    """To begin with it as it was told at first would be to shrink it."""
+    with WorkersDaemon(tmp_path, topics={"t": 1}) as daemon:
+
+        async def grow() -> None:
+            async with Admin(daemon.address) as admin:
+                await admin.topics.grow("t", 3)
+
+        run(grow())
+        before = daemon.pids()[2]
+        daemon.kill_worker(2)
+        eventually(lambda: set(brokers(daemon.port)) == {1, 2}, "both serve")
+        eventually(lambda: len(daemon.nodes()) == 2, "both are there")
+        assert daemon.pids()[2] != before
+        assert daemon.log().count("is started again") == 1
+
+
 def test_second_signal_ends_all_at_once(tmp_path: Path) -> None:
     with WorkersDaemon(tmp_path, settings={"shutdown.timeout.ms": 600_000}) as daemon:
         pids = daemon.pids()

@@ -25,6 +25,8 @@ class WorkerOptions:
     #: The sockets of shared addresses that it has got from its supervisor, by their numbers, where
     #: each process can't have its own.
     inherited: Mapping[Address, tuple[int, ...]] = field(default_factory=dict)
+    #: Whether it served before, so that there is a store, which it must not begin anew.
+    is_again: bool = False
 
 
 @dataclass(frozen=True, slots=True)

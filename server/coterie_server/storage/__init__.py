@@ -115,7 +115,12 @@ _ALIKE = 0.8
 
 
 def open_store(
-    url: str, *, accept_loss: bool = False, is_shared: bool = False, files: int = 1
+    url: str,
+    *,
+    accept_loss: bool = False,
+    is_shared: bool = False,
+    files: int = 1,
+    must_exist: bool = False,
 ) -> Store:
     """Return the store that a URL names, not yet opened.
 
@@ -126,7 +131,8 @@ def open_store(
 
     A store that lost something that was acknowledged refuses to open, unless `accept_loss` is set.
     `is_shared` says that other nodes may use it as well, as they may a file that is named as
-    `sqlite:PATH`.  A new store of files is divided into that many `files`.
+    `sqlite:PATH`.  A new store of files is divided into that many `files`; with `must_exist`, none
+    is begun.
     """
     named = _SCHEME.fullmatch(url)
     if named is None:
@@ -134,12 +140,24 @@ def open_store(
         path = Path(url)
         is_file = path.suffix == ".db" or path.is_file()
         file = path if is_file else path / FILE_NAME
-        return DividedStore(file, files=files, accept_loss=accept_loss, is_shared=is_shared)
+        return DividedStore(
+            file,
+            files=files,
+            accept_loss=accept_loss,
+            is_shared=is_shared,
+            must_exist=must_exist,
+        )
     scheme, rest = named.groups()
     if scheme == "memory" and rest in ("", "//"):
         return MemoryStore()
     if scheme == "sqlite" and rest not in ("", ":memory:"):
-        return DividedStore(Path(rest), files=files, accept_loss=accept_loss, is_shared=True)
+        return DividedStore(
+            Path(rest),
+            files=files,
+            accept_loss=accept_loss,
+            is_shared=True,
+            must_exist=must_exist,
+        )
     if scheme in ("postgresql", "postgres") and rest.startswith("//"):
         # It needs an extra.
         from coterie_server.storage.postgres import PostgresStore  # noqa: PLC0415

@@ -71,7 +71,8 @@ def _parts_there(path: Path) -> int:
 class DividedStore(Store):
     """A store in one main file and, if it is divided, some more.
 
-    A new one is begun with `files` files; one that exists keeps the number that it has.
+    A new one is begun with `files` files, unless it `must_exist`; one that exists keeps the number
+    that it has.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class DividedStore(Store):
         files: int = 1,
         accept_loss: bool = False,
         is_shared: bool = False,
+        must_exist: bool = False,
         connect: Connect = sqlite3.connect,
         now_ms: Callable[[], int] = wall_ms,
     ) -> None:
@@ -88,6 +90,7 @@ class DividedStore(Store):
         self._path = Path(path).absolute()
         self._wanted = files
         self._accept_loss = accept_loss
+        self._must_exist = must_exist
         self._connect = connect
         self._now_ms = now_ms
         self._main = self._make(self._path)
@@ -112,6 +115,12 @@ class DividedStore(Store):
 
     async def open(self) -> None:
         """Open all files, which are created if need be."""
+        if self._must_exist and not self._path.exists():
+            raise StoreError(
+                f"{self._path} is gone, and another store can't be begun while other nodes have"
+                " the one that was there. Stop all of them, and see how to recover a store in the"
+                " documentation"
+            )
         # Where only the main file was lost, what the others hold is still to be found.
         left = 0 if self._path.exists() else _parts_there(self._path)
         await self._main.open()

@@ -6,5 +6,6 @@ would, and clients find the right one as they find the right broker of Kafka's.
 
 - `ports.py` chooses the ports: those that all workers share, and each worker's own.
 - `supervisor.py` starts the workers, starts one again that dies, and stops them.
-- `worker.py` is what runs in each of them, and `channel.py` how the two talk.
+- `child.py` is one of them as the supervisor sees it, `worker.py` is what runs in it, and
+  `channel.py` how the two talk.
 """

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import signal
 import struct
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -16,13 +17,25 @@ if TYPE_CHECKING:
 
     from coterie_server.config.options import ServerOptions
 
-__all__ = ["PING", "PONG", "RELOAD", "Ready", "encoded", "receive_options", "stop_line"]
+__all__ = [
+    "HELD_BACK",
+    "PING",
+    "PONG",
+    "RELOAD",
+    "Ready",
+    "encoded",
+    "receive_options",
+    "stop_line",
+]
 
 #: What a worker is asked again and again, and answers as long as its event loop runs.
 PING: Final = b"ping\n"
 PONG: Final = b"pong\n"
 #: What it is told when it is to read its files again.
 RELOAD: Final = b"reload\n"
+
+#: The signals that a worker is started with held back, until it is ready to handle them.
+HELD_BACK: Final = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
 
 _LENGTH: Final = struct.Struct(">I")
 

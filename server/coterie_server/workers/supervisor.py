@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import signal
-import socket
-import subprocess
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,13 +17,14 @@ from coterie_server.storage import FILE_NAME, MemoryStore, open_store
 from coterie_server.storage.division import divide
 from coterie_server.storage.lock import hold_directory
 from coterie_server.storage.urls import without_password
-from coterie_server.workers.channel import PING, PONG, RELOAD, Ready, encoded, stop_line
+from coterie_server.workers.child import Child, Start, start_process
 from coterie_server.workers.ports import PortHolder, options_of_workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from coterie_server.config.options import ServerOptions
+    from coterie_server.workers.channel import Ready
 
 __all__ = ["Supervisor", "run"]
 
@@ -38,10 +36,10 @@ _AGAIN_MAX_S: Final = 30.0
 #: A worker that has served for so long is started again as soon as one that has not failed before.
 _SOUND_S: Final = 60.0
 
-#: How often a worker is asked whether it is well, and how often in vain before it is killed.  The
-#: pings are counted, and not the time, which also goes on while the machine is suspended.
+#: How often a worker is asked whether it is well.
 _PING_EVERY_S: Final = 1.0
-_PINGS_MAX: Final = 10
+#: How often a process is killed that is to end, as it may just be starting.
+_KILL_EVERY_S: Final = 0.1
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 #: What a shell adds to a signal's number for the exit code of a process that it has ended.
@@ -50,6 +48,7 @@ _KILLED_BY: Final = 128
 
 def run(options: ServerOptions) -> int:
     """Run workers until SIGTERM or SIGINT; return the exit code of the process."""
+    daemon.open_standard_streams()
     configure(options.settings.log_level, options.settings.log_format, sys.stderr)
     try:
         with _directory(options):
@@ -96,10 +95,16 @@ class Supervisor:
     """Keeps workers running until it is told to stop."""
 
     def __init__(
-        self, workers: Sequence[ServerOptions], *, say: Callable[[str], None] = print
+        self,
+        workers: Sequence[ServerOptions],
+        *,
+        start: Start = start_process,
+        say: Callable[[str], None] = daemon.tell,
+        ping_every_s: float = _PING_EVERY_S,
     ) -> None:
-        self._workers = [_Worker(each) for each in workers]
+        self._workers = [Child(each, start) for each in workers]
         self._say = say
+        self._ping_every_s = ping_every_s
         #: Why all are to end, once that is so; the exit code if they are to do so at once.
         self._stop: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._at_once: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -111,7 +116,7 @@ class Supervisor:
             telling = asyncio.create_task(self._tell_when_ready())
             watching = asyncio.create_task(self._watch())
             try:
-                await _first(self._stop, self._at_once)
+                await _first(self._stop, self._at_once, *keeping)
                 daemon.notify_systemd("STOPPING=1")
                 telling.cancel()
                 watching.cancel()
@@ -120,9 +125,19 @@ class Supervisor:
                         worker.stop(self._stop.result())
                 return await self._ended(keeping)
             finally:
-                for worker in self._workers:
-                    worker.kill()
-                await asyncio.wait(keeping)
+                await self._killed(keeping)
+
+    async def _killed(self, keeping: Sequence[asyncio.Task[int]]) -> None:
+        """Kill all workers, also those that are just being started."""
+        while not all(each.done() for each in keeping):
+            for worker in self._workers:
+                worker.kill()
+            await asyncio.wait(keeping, timeout=_KILL_EVERY_S)
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether no worker is to be started again."""
+        return self._stop.done() or self._at_once.done()
 
     async def _ended(self, keeping: Sequence[asyncio.Task[int]]) -> int:
         """Wait until all workers have ended in good order, or are to end at once."""
@@ -166,20 +181,22 @@ class Supervisor:
     async def _watch(self) -> None:
         """Kill a worker that hangs: clients that come to it would wait in vain."""
         while True:
-            await asyncio.sleep(_PING_EVERY_S)
+            await asyncio.sleep(self._ping_every_s)
             for worker in self._workers:
                 if not worker.ping():
                     _log.error("a worker does not answer, and is killed", node=worker.node_id)
                     worker.kill()
 
-    async def _keep(self, worker: _Worker) -> int:
+    async def _keep(self, worker: Child) -> int:
         """Run a worker, again and again, until all are to stop; return its last exit code."""
         loop = asyncio.get_running_loop()
         wait_s = _AGAIN_FIRST_S
         while True:
             began_s = loop.time()
             code = await worker.run()
-            if self._stop.done() or self._at_once.done():
+            if self._stop.done() and code == -signal.SIGTERM:
+                return 0  # as it was asked to, before it could take note
+            if self._is_over:
                 return code
             if not worker.was_ready.is_set():
                 # It has said why.  What it could not do at first, it can't do the next time.
@@ -193,103 +210,14 @@ class Supervisor:
                 ended=_how_ended(code),
                 wait_s=wait_s,
             )
-            await asyncio.wait({self._stop}, timeout=wait_s)
-            if self._stop.done():
+            await _first(self._stop, self._at_once, within_s=wait_s)
+            if self._is_over:
                 return 0
             wait_s = min(wait_s * 2, _AGAIN_MAX_S)
 
 
-class _Worker:
-    """One worker, with the processes that it has in turn."""
-
-    def __init__(self, options: ServerOptions) -> None:
-        self.options = options
-        self.was_ready = asyncio.Event()
-        #: What it said when it was ready last.
-        self.ready: Ready | None = None
-        self._process: asyncio.subprocess.Process | None = None
-        self._writer: asyncio.StreamWriter | None = None
-        self._stop_reason = ""
-        #: How many pings it has not answered; None as long as it does not serve.
-        self._unanswered: int | None = None
-
-    @property
-    def node_id(self) -> int:
-        """The id of its node."""
-        return self.options.settings.node_id
-
-    async def run(self) -> int:
-        """Run a process until it ends; return its exit code, which is negative for a signal."""
-        ours, its = socket.socketpair()
-        with its:
-            self._process = process = await self._start(its)
-        reader, self._writer = await asyncio.open_connection(sock=ours)
-        try:
-            await self._hear(reader)
-            return await process.wait()
-        finally:
-            self._process = self._unanswered = None
-            self._writer.close()
-
-    async def _start(self, its: socket.socket) -> asyncio.subprocess.Process:
-        environ = {name: value for name, value in os.environ.items() if name != "NOTIFY_SOCKET"}
-        worker = self.options.worker
-        inherited = [] if worker is None else worker.inherited.values()
-        return await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "coterie_server.workers.worker",
-            str(its.fileno()),
-            f"node-{self.node_id}",  # for those who look at the processes
-            pass_fds=(its.fileno(), *(number for numbers in inherited for number in numbers)),
-            env=environ,
-            stdin=subprocess.DEVNULL,
-        )
-
-    async def _hear(self, reader: asyncio.StreamReader) -> None:
-        """Tell the worker what it is, and note that it is ready, until it ends."""
-        assert self._writer is not None
-        with contextlib.suppress(OSError):
-            self._writer.write(encoded(self.options))
-            if self._stop_reason:  # meanwhile
-                self._writer.write(stop_line(self._stop_reason))
-            await self._writer.drain()
-            async for line in reader:
-                self._unanswered = 0
-                if line != PONG:
-                    self.ready = Ready.of(line)
-                    self.was_ready.set()
-
-    def ping(self) -> bool:
-        """Ask whether it is well, unless it is just starting; return False once it is not."""
-        if self._unanswered is None or self._writer is None:
-            return True
-        if self._unanswered >= _PINGS_MAX:
-            return False
-        self._unanswered += 1
-        self._writer.write(PING)
-        return True
-
-    def stop(self, reason: str) -> None:
-        """Have it end in good order."""
-        self._stop_reason = reason
-        if self._writer is not None:
-            self._writer.write(stop_line(reason))
-
-    def reload(self) -> None:
-        """Have it read its files again; if it is just starting, once it has started."""
-        if self._writer is not None:
-            self._writer.write(RELOAD)
-
-    def kill(self) -> None:
-        """Have it end at once."""
-        if self._process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                self._process.kill()
-
-
-async def _first(*futures: asyncio.Future[Any]) -> None:
-    await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
+async def _first(*futures: asyncio.Future[Any], within_s: float | None = None) -> None:
+    await asyncio.wait(futures, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
 
 
 def _how_ended(code: int) -> str:

@@ -13,7 +13,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from coterie_server import daemon
-from coterie_server.workers.channel import PING, PONG, RELOAD, Ready, receive_options
+from coterie_server.workers.channel import HELD_BACK, PING, PONG, RELOAD, Ready, receive_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,6 +64,7 @@ class _Supervisor:
         That is seen to by a thread, as the event loop may be held up.
         """
         loop = asyncio.get_running_loop()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD_BACK)
 
         def listen() -> None:
             while True:

@@ -312,3 +312,12 @@ def test_division_that_breaks_off_loses_nothing(
         assert asyncio.run(content(DividedStore(path))) == held
         divide(path, 2)
         assert asyncio.run(content(DividedStore(path))) == held
+
+
+def test_store_that_must_exist_is_not_begun(tmp_path: Path) -> None:
+    store = DividedStore(tmp_path / "deep" / "c.db", files=2, must_exist=True)
+    with pytest.raises(StoreError, match=r"c\.db is gone, and another store can't be begun"):
+        asyncio.run(content(store))
+    assert not list(tmp_path.iterdir())
+    asyncio.run(fill(DividedStore(tmp_path / "deep" / "c.db", files=2)))
+    assert asyncio.run(content(store))[0]
