@@ -14,12 +14,14 @@ and after `shard.lease.ms` another node takes its groups.
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import secrets
 import socket
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from coterie_server.address import Address
-from coterie_server.config.listeners import ListenerOptions
+from coterie_server.config.listeners import ListenerError, ListenerOptions
 from coterie_server.config.options import ServerOptions
 from coterie_server.config.settings import Settings
 from coterie_server.server import Server
@@ -27,7 +29,6 @@ from coterie_server.storage.urls import hosts_of, take_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
 __all__ = ["EmbeddedNode"]
 
@@ -43,12 +44,15 @@ class EmbeddedNode:
     `store` is the URL of a store that all of them use: `postgresql://...`, or `sqlite:PATH` for
     processes of one machine.
 
-    `host` is the name or the address by which the other processes, and clients, reach this one.
-    Without it, that is the address by which this machine reaches the store's, or 127.0.0.1 for a
-    store on this machine.  `port` 0 stands for any that is free.
+    `host` is the name or the address by which the other processes, and clients, reach this one; a
+    name has to lead to an address of IPv4.  Without it, that is the address by which this machine
+    reaches the store's, or 127.0.0.1 for a store on this machine.  `port` 0 stands for any that is
+    free.
 
     `settings` are settings of the server by their names, such as `{"shard_lease_ms": 5000}`.
     `journal` is a directory for the node's journal; without one, none is kept.
+
+    A node that has stopped can be started again.
     """
 
     def __init__(
@@ -59,31 +63,47 @@ class EmbeddedNode:
         port: int = 0,
         topics: Mapping[str, int] | None = None,
         settings: Mapping[str, Any] | None = None,
-        journal: Path | None = None,
+        journal: Path | str | None = None,
     ) -> None:
         chosen = {"node_id": secrets.randbelow(_NODE_IDS)} | dict(settings or {})
-        self._server = Server(
-            ServerOptions(
-                settings=Settings(**chosen),
-                listeners=(_listener(store, host, port),),
-                store=store,
-                data_dir=journal,
-                topics=dict(topics or {}),
-            )
+        self._options = ServerOptions(
+            settings=Settings(**chosen),
+            listeners=(_listener(store, host, port),),
+            store=store,
+            data_dir=None if journal is None else Path(journal),
+            topics=dict(topics or {}),
         )
+        self._server: Server | None = None
 
     @property
     def bootstrap(self) -> str:
         """Where a `Group` of this process, or any other client, finds the nodes."""
-        return str(self._server.address)
+        if self._server is None:
+            raise RuntimeError("The node does not run: start it first, as `async with` does.")
+        (advertised,) = self._server.advertised.values()
+        return str(advertised)
 
     async def start(self) -> None:
         """Take this node's share of the groups, and serve them."""
-        await self._server.start()
+        if self._server is not None:
+            raise RuntimeError("The node runs already: make another one, or stop it first.")
+        self._server = Server(self._options)
+        try:
+            await self._server.start()
+        except BaseException:
+            self._server = None
+            raise
 
     async def stop(self) -> None:
-        """Leave the groups to the other nodes, at once."""
-        await self._server.stop("the program ends")
+        """Leave the groups to the other nodes, at once.
+
+        A cancellation meanwhile is raised when that is done.
+        """
+        if self._server is not None:
+            try:
+                await self._server.stop("the program ends")
+            finally:
+                self._server = None
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -95,8 +115,22 @@ class EmbeddedNode:
 
 def _listener(store: str, host: str | None, port: int) -> ListenerOptions:
     if host is None:
-        return ListenerOptions(Address(own_address(store), port))
-    return ListenerOptions(Address("0.0.0.0", port), advertise=Address(host, port))  # noqa: S104  # as asked for: it is reached by a name
+        return ListenerOptions(_address(own_address(store), port))
+    told = _address(host, port)
+    # As asked for, it is reached by a name, or through another machine.
+    every = "::" if ":" in told.host else "0.0.0.0"  # noqa: S104
+    return ListenerOptions(Address(every, told.port), advertise=told)
+
+
+def _address(host: str, port: int) -> Address:
+    try:
+        found = Address.parse(str(Address(host, port)))
+        if ":" in found.host:
+            ipaddress.IPv6Address(found.host)
+    except (TypeError, ValueError) as error:
+        why = f"the node can't be reached at host {host!r} and port {port!r}: {error}"
+        raise ListenerError(why) from None
+    return found
 
 
 def own_address(store: str, towards: Callable[[str], str] | None = None) -> str:

@@ -48,6 +48,7 @@ from coterie_server.serving.node import Node, NodeOptions
 from coterie_server.storage import open_store
 from coterie_server.storage.lock import hold_directory
 from coterie_server.tls import TlsWatch
+from coterie_server.uninterrupted import uninterrupted
 
 if TYPE_CHECKING:
     from coterie_server.storage import Store
@@ -106,14 +107,14 @@ class Server:
         try:
             await self._start()
         except BaseException:
-            await self._parts.aclose()
+            await uninterrupted(self._parts.aclose())
             raise
 
     async def stop(self, reason: str = "asked to stop") -> None:
-        """Answer what is parked, store what was begun, and stop all parts."""
+        """Answer what is parked, store what was begun, and stop all parts, even if cancelled."""
         if self._node is not None:
             self._observers.observe(self.clock.date_ms(), NodeStopped(reason=reason))
-        await self._parts.aclose()
+        await uninterrupted(self._parts.aclose())
         self._node = None
 
     @property

@@ -1,10 +1,21 @@
-"""Where a node inside of a program says that it is."""
+"""A node inside of a program: where it says that it is, how it begins and how it ends."""
 
 from __future__ import annotations
 
+import asyncio
+import socket
+import threading
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from coterie_server.embedded import own_address
+from coterie_client import Admin
+from coterie_server.config.listeners import ListenerError
+from coterie_server.config.setting import SettingsError
+from coterie_server.embedded import EmbeddedNode, own_address
+from coterie_server.serving.leases import LeaseKeeper
+from coterie_server.storage import StoreError
 
 
 @pytest.mark.parametrize(
@@ -33,3 +44,126 @@ def test_own_address_is_that_towards_the_first_server_that_is_known(
 
     assert own_address(store, towards) == address
     assert asked == hosts
+
+
+def store_in(folder: Path) -> str:
+    return f"sqlite:{folder}/groups.db"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"topics": {"t": "3"}}, "topic 't' can't have '3' partitions: expected a whole number"),
+        ({"topics": {"t": 2.5}}, "topic 't' can't have 2.5 partitions"),
+        ({"topics": {"t": True}}, "topic 't' can't have True partitions"),
+        ({"settings": {"shard_lease_ms": "5000"}}, "shard.lease.ms = '5000'"),
+        ({"port": 70_000}, "host '127.0.0.1' and port 70000: expected a port from 0 to 65535"),
+        ({"port": -1}, "port -1"),
+        ({"port": None}, "port None"),
+        ({"host": "a b"}, "host 'a b'"),
+        ({"host": "127.0.0.1:9092"}, "host '127.0.0.1:9092'"),
+        ({"host": "::"}, "which stands for every address of this machine"),
+        ({"host": 5}, "host 5"),
+    ],
+)
+def test_what_it_can_not_be_told_is_refused_before_it_starts(
+    tmp_path: Path, wrong: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises((ListenerError, SettingsError), match=sentence):
+        EmbeddedNode(store_in(tmp_path), **wrong)
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "::1"])
+async def test_bootstrap_is_where_others_reach_it(tmp_path: Path, host: str) -> None:
+    """And not where it listens, which stands for every address of whichever machine is asked."""
+    if host == "::1" and not has_ipv6():
+        pytest.skip("this machine has no IPv6")
+    async with EmbeddedNode(store_in(tmp_path), host=host, topics={"t": 1}) as node:
+        name, _, _ = node.bootstrap.rpartition(":")
+        assert name.strip("[]") == host
+        async with Admin(node.bootstrap) as admin:
+            assert (await admin.topics.describe("t")).name == "t"
+
+
+def has_ipv6() -> bool:
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.asyncio
+async def test_node_that_runs_is_not_started_again(tmp_path: Path) -> None:
+    """That would stop it, while it still told where it is."""
+    async with EmbeddedNode(store_in(tmp_path), topics={"t": 1}) as node:
+        with pytest.raises(RuntimeError, match="runs already"):
+            await node.start()
+        async with Admin(node.bootstrap) as admin:
+            assert (await admin.topics.describe("t")).name == "t"
+
+
+@pytest.mark.asyncio
+async def test_node_that_does_not_run_is_nowhere(tmp_path: Path) -> None:
+    node = EmbeddedNode(store_in(tmp_path))
+    await node.stop()
+    with pytest.raises(RuntimeError, match="does not run"):
+        _ = node.bootstrap
+    async with node:
+        assert node.bootstrap
+    with pytest.raises(RuntimeError, match="does not run"):
+        _ = node.bootstrap
+
+
+@pytest.mark.asyncio
+async def test_node_that_has_stopped_can_be_started_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    node = EmbeddedNode(store_in(tmp_path), topics={"t": 1}, journal=str(tmp_path / "journal"))
+    for offset in (1, 2):
+        async with node, Admin(node.bootstrap) as admin:
+            await admin.offsets.set("g", {("t", 0): offset})
+    assert [each.levelname for each in caplog.records if each.levelname == "ERROR"] == []
+
+
+@pytest.mark.asyncio
+async def test_node_that_could_not_start_can_be_started_later(tmp_path: Path) -> None:
+    (tmp_path / "folder").touch()
+    node = EmbeddedNode(store_in(tmp_path / "folder"))
+    with pytest.raises(StoreError):
+        await node.start()
+    (tmp_path / "folder").unlink()
+    async with node:
+        assert node.bootstrap
+
+
+@pytest.mark.asyncio
+async def test_node_whose_end_is_cancelled_ends_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or it would go on to look after leases, for as long as the program runs."""
+    is_leaving, may_leave = asyncio.Event(), asyncio.Event()
+    leave = LeaseKeeper.leave
+
+    async def slowly(self: LeaseKeeper) -> None:
+        is_leaving.set()
+        await may_leave.wait()
+        await leave(self)
+
+    monkeypatch.setattr(LeaseKeeper, "leave", slowly)
+    node = EmbeddedNode(store_in(tmp_path))
+    await node.start()
+    before = asyncio.all_tasks()
+    ending = asyncio.create_task(node.stop())
+    await is_leaving.wait()
+    for _ in range(2):
+        ending.cancel()
+        await asyncio.sleep(0)
+    may_leave.set()
+    with pytest.raises(asyncio.CancelledError):
+        await ending
+    left = [each for each in asyncio.all_tasks() & before if each is not asyncio.current_task()]
+    assert left == []
+    assert "coterie-store" not in {each.name for each in threading.enumerate()}

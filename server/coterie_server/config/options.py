@@ -58,6 +58,11 @@ class ServerOptions:
                     f"{each.key}: there is no listener of that name, only"
                     f" {' and '.join(names.values())}"
                 )
+        for name, partitions in self.topics.items():
+            if type(partitions) is not int:
+                raise SettingsError(
+                    f"topic {name!r} can't have {partitions!r} partitions: expected a whole number"
+                )
 
     def http_url(self, address: Address) -> str:
         """Where HTTP is answered, as clients write it."""
