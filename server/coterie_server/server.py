@@ -237,7 +237,8 @@ class Server:
     def _start_journal(self) -> JournalWriter | None:
         if self.options.data_dir is None:
             return None
-        settings = self.options.settings
+        settings, worker = self.options.settings, self.options.worker
+        nodes = (settings.node_id,) if worker is None else worker.node_ids
         writer = JournalWriter(
             self.options.data_dir / "journal",
             str(settings.node_id),
@@ -246,6 +247,7 @@ class Server:
             retention_ms=settings.journal_retention_ms,
             clock=self.clock.date_ms,
             commits=settings.journal_commits,
+            companions=[*map(str, nodes)],
         )
         self._observers.add(writer)
         # In a thread, as it may wait for the disk.

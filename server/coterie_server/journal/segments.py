@@ -10,7 +10,7 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -107,7 +107,10 @@ class _Current:
 
 
 class Segments:
-    """The files of one node in a directory."""
+    """The files of one node in a directory.
+
+    Those who write there are its `companions`, and the first of them deletes what others have left.
+    """
 
     def __init__(
         self,
@@ -118,6 +121,7 @@ class Segments:
         segment_ms: int,
         retention_ms: int,
         clock: Callable[[], int],
+        companions: Sequence[str] = (),
     ) -> None:
         if not _NODE.fullmatch(node):
             raise ValueError(
@@ -129,6 +133,7 @@ class Segments:
         self._segment_ms = segment_ms
         self._retention_ms = retention_ms
         self._clock = clock
+        self._companions = companions
         self._current: _Current | None = None
         self._lost_lines = 0
 
@@ -202,8 +207,31 @@ class Segments:
             is_current = self._current is not None and path == self._current.path
             if is_current or _last_ts(path) >= oldest_ms:
                 return
-            path.unlink(missing_ok=True)
-            _log.info("old journal file deleted", path=str(path))
+            _delete(path)
+
+    def delete_old_of_others(self) -> None:
+        """Delete old files of nodes that write here no longer, as with fewer workers than before.
+
+        An empty one keeps their count, in case they come back.
+        """
+        if self._retention_ms == FOR_EVER or self._node not in self._companions[:1]:
+            return
+        oldest_ms = self._clock() - self._retention_ms
+        found = list(find_segments(self._directory))
+        for node in {node for node, _, _ in found}.difference(self._companions):
+            *earlier, last = (path for name, _, path in found if name == node)
+            for path in earlier:
+                if _last_ts(path) < oldest_ms:
+                    _delete(path)
+            numbers = last_numbers(last)
+            if numbers is not None and numbers[1] < oldest_ms:
+                self._keep_number_only(node, numbers[0], last)
+
+    def _keep_number_only(self, node: str, number: int, path: Path) -> None:
+        name = self._directory / segment_name(node, number)
+        name.open("wb").close()  # if it is the same file, that empties it
+        if name != path:
+            _delete(path)
 
     def end_current(self) -> None:
         """Make sure that the current file is on disk, and close it."""
@@ -263,6 +291,11 @@ class Segments:
 
     def _mine(self) -> list[tuple[str, int, Path]]:
         return [entry for entry in find_segments(self._directory) if entry[0] == self._node]
+
+
+def _delete(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    _log.info("old journal file deleted", path=str(path))
 
 
 def _identity(status: os.stat_result) -> tuple[int, int]:

@@ -6,7 +6,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -60,9 +60,12 @@ class JournalWriter:
     for that, and a busy loop pays more for a thread that waits for the lock than for the work.
 
     The first line gets the number after the last one found in the directory.
+
+    `companions` are the nodes that write into the directory, this one among them; the first of them
+    also deletes what others have left there, when that is old.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # one for each setting
         self,
         directory: Path,
         node: str,
@@ -72,6 +75,7 @@ class JournalWriter:
         retention_ms: int,
         clock: Callable[[], int],
         commits: bool = True,
+        companions: Sequence[str] = (),
         queue_lines: int = QUEUE_LINES,
     ) -> None:
         self._segments = Segments(
@@ -81,6 +85,7 @@ class JournalWriter:
             segment_ms=segment_ms,
             retention_ms=retention_ms,
             clock=clock,
+            companions=companions,
         )
         self.directory: Final = directory
         self._node = node
@@ -233,6 +238,7 @@ class JournalWriter:
             self._deleted_at = now
             try:
                 self._segments.delete_old()
+                self._segments.delete_old_of_others()
             except OSError as error:
                 _log.warning("old journal files not deleted", error=str(error))
 

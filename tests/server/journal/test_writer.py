@@ -357,6 +357,39 @@ def test_other_files_are_not_deleted(make_writer: MakeWriter, tmp_path: Path, cl
     assert files_in(tmp_path) == before
 
 
+def test_old_files_of_nodes_that_write_no_longer_are_deleted(
+    make_writer: MakeWriter, tmp_path: Path, clock: Clock
+) -> None:
+    """As after a start with fewer workers."""
+    for node in ("1", "2", "3", "4"):
+        writer = make_writer(node=node, segment_bytes=1)
+        write(writer, 1, 2)
+        writer.close()
+    clock.now_ms += 100 * SECOND_MS
+    recent = make_writer(node="4", segment_bytes=1)
+    recent.observe(clock.now_ms, event())
+    recent.close()
+    for node in ("2", "1"):  # the second one leaves them to the first
+        make_writer(node=node, companions=["1", "2"], retention_ms=60 * SECOND_MS).close()
+    assert files_in(tmp_path) == [segment_name("3", 2), segment_name("4", 3)]
+    assert seqs_in(tmp_path) == [3]
+
+
+@pytest.mark.parametrize("segment_bytes", [1, 10**6])
+def test_node_that_writes_again_after_long_goes_on_counting(
+    make_writer: MakeWriter, tmp_path: Path, clock: Clock, segment_bytes: int
+) -> None:
+    writer = make_writer(node="3", segment_bytes=segment_bytes)
+    write(writer, 1, 2)
+    writer.close()
+    clock.now_ms += 100 * SECOND_MS
+    for _ in range(2):
+        make_writer(node="1", companions=["1"], retention_ms=60 * SECOND_MS).close()
+    assert seqs_in(tmp_path) == []
+    write(make_writer(node="3"), 3)
+    assert seqs_in(tmp_path) == [3]
+
+
 # -- starting again ----------------------------------------------------------------------------
 
 
