@@ -12,8 +12,10 @@ import os
 import shutil
 import sqlite3
 import tempfile
+import threading
 import time
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Final, NamedTuple, NoReturn
 
@@ -58,6 +60,42 @@ _Look = tuple[_Seen | None, _Seen | None]
 """What is seen of the file and of its log; None for one that is not there."""
 
 
+class _KeptFiles:
+    """What guards have opened, kept open until the process has the database open no more.
+
+    Closing a file drops all POSIX locks that the process has on it, SQLite's included, also those
+    of another store in the process, as when several nodes run in it.  The next program to close the
+    database would think itself the last, and delete the log.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users: Counter[tuple[int, int]] = Counter()
+        self._left: defaultdict[tuple[int, int], list[IO[bytes]]] = defaultdict(list)
+
+    def join(self, database: _Seen | None) -> None:
+        """A guard watches a database, which is open."""
+        if database is not None:
+            with self._lock:
+                self._users[database[:2]] += 1
+
+    def leave(self, database: _Seen | None, files: Sequence[IO[bytes]]) -> None:
+        """A guard watches it no more, and has opened these files."""
+        if database is not None:
+            with self._lock:
+                self._users[database[:2]] -= 1
+                self._left[database[:2]] += files
+                if self._users[database[:2]]:
+                    return
+                del self._users[database[:2]]
+                files = self._left.pop(database[:2])
+        for file in files:
+            file.close()
+
+
+_kept_files: Final = _KeptFiles()
+
+
 class Guard:
     """Watches the files of an open store; it belongs to the thread that writes to them.
 
@@ -73,6 +111,7 @@ class Guard:
         self._connection = connection
         self._version = self._data_version()
         self._opened = self._look()
+        _kept_files.join(self._opened[0])
         self._seen = self._opened
         # When another process was last seen to have committed.
         self._joined_at = -math.inf
@@ -113,9 +152,8 @@ class Guard:
 
     def close(self) -> None:
         """Close the files; call it only after the database is closed."""
-        for file in self._kept_open.values():
-            file.close()
-        self._kept_open.clear()
+        files, self._kept_open = [*self._kept_open.values()], {}
+        _kept_files.leave(self._opened[0], files)
 
     def _look(self) -> _Look:
         file, log = self._files
@@ -227,11 +265,7 @@ class Guard:
         return self._unchecked
 
     def _copy(self, path: str, to: Path) -> None:
-        """Copy a file, and keep it open from then on.
-
-        Closing a file drops all POSIX locks that the process has on it, SQLite's included.  The
-        next program to close the database would think itself the last, and delete the log.
-        """
+        """Copy a file, and keep it open from then on, as `_KeptFiles` explains."""
         file = self._kept_open.get(path)
         if file is None:
             file = Path(path).open("rb", buffering=0)  # noqa: SIM115  # `close` does

@@ -1,10 +1,12 @@
 """Whose writes the guard notices, and whose it takes for its own process's."""
 
+import asyncio
 import contextlib
 import os
 import resource
 import shutil
 import sqlite3
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -225,3 +227,28 @@ async def test_log_that_another_process_copies_after_its_commit_is_not_read_agai
                 os.utime(path, ns=(1, time.time_ns()))
                 await store.append(lease, [(b"b", b"1")])
     assert copies == []
+
+
+async def test_store_that_is_closed_leaves_another_s_locks_in_its_process(path: Path) -> None:
+    """Or the next program to close the database deleted the log, and nothing was served any more.
+
+    Several nodes may run in a process, and each reads the files again that were written to.
+    """
+    async with SqliteStore(path) as store:
+        (lease,) = await store.claim([0], "ann", TTL_MS)
+        async with SqliteStore(path) as other:
+            await run_python("file = open(path, 'r+b'); file.write(b'S')", path)
+            await other.survey()
+        await run_python(
+            "import sqlite3; connection = sqlite3.connect(path);"
+            " connection.execute('SELECT * FROM records').fetchall(); connection.close()",
+            path,
+        )
+        await store.append(lease, [(b"a", b"1")])
+
+
+async def run_python(code: str, path: Path) -> None:
+    """Have another process do something to a file."""
+    code = f"path = {str(path)!r}; {code}"
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", code)
+    assert await process.wait() == 0
