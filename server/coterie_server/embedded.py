@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
+import resource
 import secrets
 import socket
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -67,7 +69,7 @@ class EmbeddedNode:
     ) -> None:
         chosen = {"node_id": secrets.randbelow(_NODE_IDS)} | dict(settings or {})
         self._options = ServerOptions(
-            settings=Settings(**chosen),
+            settings=_within_open_files(Settings(**chosen)),
             listeners=(_listener(store, host, port),),
             store=store,
             data_dir=None if journal is None else Path(journal),
@@ -111,6 +113,17 @@ class EmbeddedNode:
 
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
+
+
+def _within_open_files(settings: Settings) -> Settings:
+    """The settings, with no more connections than half of the files that may be open.
+
+    The limit is the program's, so it stays as it is.
+    """
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if files == resource.RLIM_INFINITY or settings.max_connections <= files // 2:
+        return settings
+    return replace(settings, max_connections=max(files // 2, 1))
 
 
 def _listener(store: str, host: str | None, port: int) -> ListenerOptions:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import socket
 import threading
 from pathlib import Path
@@ -167,3 +168,20 @@ async def test_node_whose_end_is_cancelled_ends_all_the_same(
     left = [each for each in asyncio.all_tasks() & before if each is not asyncio.current_task()]
     assert left == []
     assert "coterie-store" not in {each.name for each in threading.enumerate()}
+
+
+@pytest.mark.asyncio
+async def test_clients_leave_half_of_the_open_files_to_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the limit, none of its files could be opened, and asyncio's log would fill the disk."""
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (64, 64))
+    async with EmbeddedNode(store_in(tmp_path)) as node:
+        host, _, port = node.bootstrap.rpartition(":")
+        opened = [await asyncio.open_connection(host, int(port)) for _ in range(40)]
+        refused = [reader.read(1) for reader, _ in opened[32:]]
+        async with asyncio.timeout(30):
+            assert await asyncio.gather(*refused) == [b""] * 8
+        assert not any(reader.at_eof() for reader, _ in opened[:32])
+        for _, writer in opened:
+            writer.close()
