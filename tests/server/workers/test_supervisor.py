@@ -209,8 +209,8 @@ async def test_worker_that_can_not_be_started_again_at_once_is_started_later(
 
 
 async def test_worker_that_can_not_be_started_at_all_ends_the_others() -> None:
-    async def scene(made: Fakes) -> None:
-        await made.get(1)
+    async def scene(_made: Fakes) -> None:
+        """Nothing that a worker would have to say."""
 
     with fakes() as made:
         made.errors[2] = [PermissionError(13, "Permission denied", "python")]
