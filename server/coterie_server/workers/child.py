@@ -138,11 +138,22 @@ class Child:
                     self.was_ready.set()
 
     def _options_now(self) -> ServerOptions:
-        """What it is told: if it served before, there are a store and topics already."""
+        """What it is told: if it served before, nothing that is only meant for a beginning.
+
+        There is a store, and topics and users are as operators have left them.
+        """
         worker = self.options.worker
         if worker is None or not self.was_ready.is_set():
             return self.options
-        return replace(self.options, topics={}, worker=replace(worker, is_again=True))
+        settings = replace(
+            self.options.settings, bootstrap_users_file="", bootstrap_user="", bootstrap_password=""
+        )
+        return replace(
+            self.options,
+            settings=settings,
+            topics={},
+            worker=replace(worker, is_again=True),
+        )
 
     def ping(self) -> bool:
         """Ask whether it is well; return False once it is not."""

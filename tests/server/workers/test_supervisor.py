@@ -101,7 +101,13 @@ class Fakes:
 
 def options(node_id: int) -> ServerOptions:
     return ServerOptions(
-        settings=Settings(node_id=node_id),
+        settings=Settings(
+            node_id=node_id,
+            group_max_size=7,
+            bootstrap_user="ann",
+            bootstrap_password="secret",  # noqa: S106  # as good as any
+            bootstrap_users_file="users.txt",
+        ),
         data_dir=Path("data"),
         topics={"t": 4},
         worker=WorkerOptions((1, 2)),
@@ -249,23 +255,32 @@ async def test_worker_is_given_more_time_to_begin_than_to_answer() -> None:
         assert await supervised(scene, made, ping_every_s=0.001) == 0
 
 
-async def test_worker_that_is_started_again_makes_no_store_and_no_topics() -> None:
-    """Others use the store, and operators may have changed the topics since."""
+async def test_worker_that_is_started_again_begins_nothing() -> None:
+    """Others use the store, and operators may have changed topics, and removed users, since."""
 
     async def scene(made: Fakes) -> None:
         first, _ = await both_ready(made)
         first.end(-signal.SIGKILL)
         again = await made.get(1, 1)
-        assert first.options.topics == {"t": 4}
-        assert first.options.worker is not None
-        assert not first.options.worker.is_again
-        assert again.options.topics == {}
-        assert again.options.worker is not None
-        assert again.options.worker.is_again
+        assert begun_by(first) == (False, {"t": 4}, "ann", "secret", "users.txt")
+        assert begun_by(again) == (True, {}, "", "", "")
+        assert again.options.settings.group_max_size == 7
         stop(made)
 
     with fakes() as made:
         assert await supervised(scene, made) == 0
+
+
+def begun_by(fake: Fake) -> tuple[object, ...]:
+    settings, worker = fake.options.settings, fake.options.worker
+    assert worker is not None
+    return (
+        worker.is_again,
+        fake.options.topics,
+        settings.bootstrap_user,
+        settings.bootstrap_password,
+        settings.bootstrap_users_file,
+    )
 
 
 async def test_worker_that_is_asked_to_end_before_it_serves_has_not_failed() -> None:
