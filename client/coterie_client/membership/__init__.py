@@ -23,11 +23,13 @@ answer decides.
 
 **The lease.**  The coordinator drops a member that was silent for a session timeout, counted from
 when a request came in.  That was no earlier than it was sent, so an answered heartbeat lets the
-member work until a session timeout after it was *sent*, less a tenth.  When that has passed, all
-work stops (`Lose`).  The membership need not be over: if a heartbeat is answered, and then a sync
-in the same generation, no other member was given anything, and the work begins again, without a
-rebalance.  The heartbeat alone proves nothing then, as coordinators that are still reading their
-groups answer each; and the sync alone does not make the session longer with Kafka's brokers.
+member work until a session timeout after it was *sent*, less a tenth; or a rebalance timeout, if
+that is shorter, as a rebalance may begin right after the answer and end without the member.  When
+that has passed, all work stops (`Lose`).  The membership need not be over: if a heartbeat is
+answered, and then a sync in the same generation, no other member was given anything, and the work
+begins again, without a rebalance.  The heartbeat alone proves nothing then, as coordinators that
+are still reading their groups answer each; and the sync alone does not make the session longer with
+Kafka's brokers.
 
 **The deadline.**  The coordinator waits for a member's join no longer than a rebalance timeout,
 counted from when the rebalance began.  That was after it last said that all was calm, so what is

@@ -21,6 +21,11 @@ _JOIN_GRACE_MS: Final = 5_000
 #: Answers are nearly always there before that, also from a machine with much to do.
 _SILENCE_MS_MIN: Final = 500
 
+#: How many heartbeats are sent in the time that silence may last, and how soon after one another at
+#: most, whatever a rebalance may take: so little time can't be kept over a network.
+_BEATS: Final = 3
+_BEAT_MS_MIN: Final = 100
+
 #: How many characters of a reason are sent; Kafka's clients send no more either.
 REASON_CHARS: Final = 255
 
@@ -48,8 +53,9 @@ class MembershipConfig:
     lookup_backoff_max_ms: int = 500
     metadata_max_age_ms: int = 60_000
     allow_auto_create_topics: bool = True
-    #: Whether work stops when the coordinator was silent for a session timeout.  It may then have
-    #: given this member's partitions away, or may not be there at all.
+    #: Whether work stops when the coordinator was silent for a session timeout, or for a shorter
+    #: rebalance timeout.  It may then have given this member's partitions away, or may not be there
+    #: at all.
     stop_when_silent: bool = True
     #: How partitions with state move, if this member leads; None for the defaults.
     warm: WarmSettings | None = None
@@ -95,12 +101,27 @@ class MembershipConfig:
         return max(self.heartbeat_interval_ms // 3, _SILENCE_MS_MIN)
 
     @property
+    def beat_ms(self) -> int:
+        """How often to send a heartbeat."""
+        often_ms = max(self.rebalance_timeout_ms // _BEATS, _BEAT_MS_MIN)
+        return min(self.heartbeat_interval_ms, often_ms)
+
+    @property
     def lease_ms(self) -> int:
         """How long an answered heartbeat lets the member go on.
 
-        Somewhat shorter than the session that it renewed: to stop work takes a moment.
+        Somewhat shorter than what ends its membership without another one: the session that it
+        renewed, or a rebalance that began right after it, which the member does not hear of.  To
+        stop work takes a moment.
         """
-        return self.session_timeout_ms - self.session_timeout_ms // 10
+        session_ms = self.session_timeout_ms - self.session_timeout_ms // 10
+        return min(session_ms, max(self.release_ms, _BEATS * _BEAT_MS_MIN))
+
+    @property
+    def silence(self) -> str:
+        """How long the coordinator may be silent, in words."""
+        is_long = self.rebalance_timeout_ms >= self.session_timeout_ms
+        return "a session timeout" if is_long else "a rebalance timeout"
 
     @property
     def release_ms(self) -> int:

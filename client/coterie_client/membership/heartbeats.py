@@ -23,7 +23,9 @@ class Heartbeats:
     The coordinator drops a member that it has not heard of for a session timeout, counted from
     when the member's last request came in.  That was no earlier than the request was sent, so an
     answered heartbeat lets the member go on until a session timeout after it was *sent*, whatever
-    happens to the network, or to this process, in the meantime.
+    happens to the network, or to this process, in the meantime.  Or until a rebalance timeout after
+    that, if this is shorter: a rebalance may have begun right after the answer, and ends without
+    the members that have not joined by then.
 
     A coordinator that is still reading its groups takes heartbeats on trust: it answers that all is
     well, whether the member is in the group or not.  So a heartbeat only renews a lease that has
@@ -171,7 +173,7 @@ class Heartbeats:
             else:
                 self._answered(answer, identity, now_ms, then_ms)
 
-        self._due_ms = now_ms + self._config.heartbeat_interval_ms
+        self._due_ms = now_ms + self._config.beat_ms
         timeout_ms = self._config.heartbeat_timeout_ms
         self._ticket = self._lookup.ask(request, Lane.KEEPALIVE, timeout_ms, answered, now_ms)
 

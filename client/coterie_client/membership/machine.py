@@ -324,7 +324,7 @@ class Membership:
         coordinator was suspended, there is no need for a rebalance.
         """
         state = self._state
-        reason = "no sign of life from the coordinator for a session timeout"
+        reason = f"no sign of life from the coordinator for {self._config.silence}"
         if state.phase is Phase.STABLE:
             self._ownership.suspend(reason)
             state.enter(Phase.PROVING)

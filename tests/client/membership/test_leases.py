@@ -150,6 +150,38 @@ def test_silence_stops_work_before_the_session_can_end() -> None:
     assert script.now_ms < sent_at_ms + SESSION_MS
 
 
+def test_silence_stops_work_before_a_rebalance_can_end() -> None:
+    """It may have begun right after the last answer, and then goes on without the member."""
+    script = at_work(rebalance_timeout_ms=10_000)
+    sent_at_ms = script.now_ms
+    script.sleep(9_000 - 1)
+    assert script.working.keys() == {T0, T1}
+    script.sleep(1)
+    (lost,) = script.told
+    assert isinstance(lost, Lose)
+    assert lost.reason == "no sign of life from the coordinator for a rebalance timeout"
+    assert script.now_ms < sent_at_ms + 10_000
+
+
+def test_heartbeats_are_as_frequent_as_a_short_rebalance_needs() -> None:
+    script = at_work(rebalance_timeout_ms=3_000)
+    for _ in range(10):
+        script.sleep(1_000)
+        script.beat()
+    assert script.told == []
+
+
+@pytest.mark.parametrize("rebalance_ms", [1, 300])
+def test_rebalance_timeout_that_leaves_no_time_floods_no_coordinator(rebalance_ms: int) -> None:
+    script = at_work(rebalance_timeout_ms=rebalance_ms)
+    before = len(script.sent(HeartbeatRequest))
+    for _ in range(10):
+        script.sleep(100)
+        script.beat()
+    assert len(script.sent(HeartbeatRequest)) - before <= 11
+    assert script.told == []
+
+
 def test_lease_counts_from_the_sending() -> None:
     script = at_work()
     script.sleep(3_000)

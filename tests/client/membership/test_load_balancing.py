@@ -32,7 +32,11 @@ Load = Callable[[TopicPartition, int], float]
 MINUTE_MS = 60_000
 REST_MINUTES = 5
 #: Few heartbeats, so that hours pass fast.
-SLOW = {"session_timeout_ms": 100_000, "heartbeat_interval_ms": 33_000}
+SLOW = {
+    "session_timeout_ms": 100_000,
+    "rebalance_timeout_ms": 100_000,
+    "heartbeat_interval_ms": 33_000,
+}
 
 both_kinds = pytest.mark.parametrize("kind", [CooperativeStickyAssignor, StickyAssignor])
 

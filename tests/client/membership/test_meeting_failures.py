@@ -115,6 +115,17 @@ def test_isolated_member_stops_before_others_begin() -> None:
     assert [len(worker.working) for worker in (first, second, third)] == [2, 2, 2]
 
 
+def test_isolated_member_stops_before_a_rebalance_ends_without_it() -> None:
+    """Also where rebalances are shorter than sessions."""
+    meeting = Meeting({"t": 4})
+    (first,) = meeting.team(1, rebalance_timeout_ms=4_000)
+    forget_told(meeting)
+    meeting.swallows = lambda worker, _send: worker is first
+    second = meeting.worker("second", rebalance_timeout_ms=4_000).start()
+    until(meeting, lambda: len(second.working) == 4)
+    assert [type(each) for each in ended(first)] == [Lose]
+
+
 def test_process_that_sleeps_through_its_session_loses_everything_on_waking() -> None:
     meeting = Meeting({"t": 4})
     first, second = meeting.team(2)
