@@ -104,6 +104,12 @@ class Leaving:
         self._standbys.withdraw()
         self._ownership.revoke(list(state.owned), "closing", deadline_ms, now_ms)
 
+    def hurry(self, now_ms: int) -> None:
+        """Have what is let go of to close gone before a rebalance ends that is under way."""
+        if self._state.is_closing:
+            deadline_ms = self._heartbeats.release_deadline_ms(now_ms)
+            self._ownership.revoke(list(self._state.owned), "closing", deadline_ms, now_ms)
+
     def fail(self, error: Exception) -> None:
         """Lose everything and leave, because of an error that no retry would mend."""
         state = self._state

@@ -297,6 +297,7 @@ class Membership:
         match reaction:
             case Reaction.REJOIN:
                 self._state.request_rejoin("the group is rebalancing")
+                self._leaving.hurry(now_ms)
             case Reaction.RESET_GENERATION:
                 self._start_over(Identity(self.identity.member_id), str(error), now_ms)
             case Reaction.RESET_IDENTITY:

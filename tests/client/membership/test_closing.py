@@ -75,6 +75,25 @@ def test_rebalance_meanwhile() -> None:
     assert not script.awaits(JoinGroupRequest)
 
 
+def test_work_has_to_end_within_a_rebalance_that_begins_meanwhile() -> None:
+    script = Script("t", rebalance_timeout_ms=60_000).start()
+    script.settle(T0, T1, generation=5)
+    script.told.clear()
+    script.close(within_ms=300_000)
+    script.next_beat()
+    calm_ms = script.now_ms
+    script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.release(T0)
+    while script.now_ms < calm_ms + 54_000 - 1:
+        script.sleep(min(1_000, calm_ms + 54_000 - 1 - script.now_ms))
+        if script.awaits(HeartbeatRequest):
+            script.beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    assert [type(each) for each in script.told] == [Revoke]
+    script.sleep(1)
+    assert script.told[1:] == [Abandon(frozenset({T1}))]
+    assert script.awaits(LeaveGroupRequest)
+
+
 def test_work_that_overruns_the_time_for_closing_is_left_behind() -> None:
     script = at_work()
     script.close(within_ms=1_000)

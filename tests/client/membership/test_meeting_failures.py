@@ -126,6 +126,18 @@ def test_isolated_member_stops_before_a_rebalance_ends_without_it() -> None:
     assert [type(each) for each in ended(first)] == [Lose]
 
 
+def test_work_that_ends_for_too_long_while_its_member_closes_is_given_up() -> None:
+    """The group rebalances meanwhile, and does not wait for as long as closing may take."""
+    meeting = Meeting({"t": 4})
+    (slow,) = meeting.team(1, finish_ms=None)
+    slow.close(within_ms=300_000)
+    began_ms = meeting.now_ms
+    second = meeting.worker("second").start()
+    until(meeting, lambda: len(second.working) == 4)
+    assert [type(each) for each in ended(slow)] == [Revoke, Abandon]
+    assert meeting.now_ms - began_ms < 65_000
+
+
 def test_process_that_sleeps_through_its_session_loses_everything_on_waking() -> None:
     meeting = Meeting({"t": 4})
     first, second = meeting.team(2)
