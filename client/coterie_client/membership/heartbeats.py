@@ -56,6 +56,8 @@ class Heartbeats:
         #: Until when it keeps the member if that is in the group, by what was answered.
         self.kept_until_ms = 0
         self._awaits_answer = False
+        #: Whether the lease ends with the rebalance that is under way, and not with the session.
+        self._is_cut_short = False
         #: How many heartbeats in a row were told that their generation is over.
         self._denials = 0
         #: When the member last knew that no rebalance was under way.
@@ -83,6 +85,15 @@ class Heartbeats:
     def send_soon(self, now_ms: int) -> None:
         """Send a heartbeat now, unless one is under way."""
         self._due_ms = min(self._due_ms, now_ms)
+
+    def joins(self, now_ms: int) -> None:
+        """Note that a join is on its way, by which the rebalance does not end without the member.
+
+        A heartbeat finds out beside it whether the coordinator is there.
+        """
+        if self._is_cut_short:
+            self._is_cut_short = False
+            self.send_soon(now_ms)
 
     def stop(self) -> None:
         """Give up the lease, and expect no answer."""
@@ -192,7 +203,8 @@ class Heartbeats:
         is_current = identity == self._state.identity
         if is_current and reaction in (Reaction.NONE, Reaction.REJOIN):
             self._lookup.confirm(now_ms)
-            self.kept_until_ms = max(self.kept_until_ms, sent_ms + self._config.lease_ms)
+            kept_until_ms = self._kept_until_ms(reaction, sent_ms, now_ms)
+            self.kept_until_ms = max(self.kept_until_ms, kept_until_ms)
             self._awaits_answer = now_ms >= self.kept_until_ms  # if it was sent long before
             if self._proves_membership(reaction, now_ms):
                 self._extend(self.kept_until_ms)
@@ -202,6 +214,20 @@ class Heartbeats:
             self._count_denial(now_ms)
         if reaction is not Reaction.NONE:
             self._react(answer.error_code, identity, now_ms)
+
+    def _kept_until_ms(self, reaction: Reaction, sent_ms: int, now_ms: int) -> int:
+        """Until when an answer keeps the member.
+
+        One that has not joined yet is kept no longer than the rebalance takes.
+        """
+        session_ms = sent_ms + self._config.lease_ms
+        has_to_join = self._state.phase in (Phase.STABLE, Phase.PREPARING)
+        if reaction is not Reaction.REJOIN or not has_to_join:
+            return session_ms
+        whole_ms = self._config.rebalance_timeout_ms
+        end_ms = self._earliest_start_ms(now_ms) + whole_ms - whole_ms // _TOO_LATE
+        self._is_cut_short = end_ms < session_ms
+        return min(session_ms, end_ms)
 
     def _proves_membership(self, reaction: Reaction, now_ms: int) -> bool:
         """Whether an answer proves that the member is kept.

@@ -250,6 +250,7 @@ class Joining:
             wants_operations=True,
         )
         self._send(request, partial(self._joined, now_ms), now_ms)
+        self._heartbeats.joins(now_ms)
 
     def _joined(self, sent_ms: int, answer: JoinGroupResponse | Failure, now_ms: int) -> None:
         self._ticket = self._ask_again_ms = None

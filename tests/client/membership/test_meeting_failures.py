@@ -126,6 +126,19 @@ def test_isolated_member_stops_before_a_rebalance_ends_without_it() -> None:
     assert [type(each) for each in ended(first)] == [Lose]
 
 
+@pytest.mark.parametrize("session_ms", [10_000, 30_000, 45_000])
+def test_member_cut_off_before_it_has_joined_stops_in_time(session_ms: int) -> None:
+    """What it keeps as well as what it lets go of: the group gives away both without it."""
+    meeting = Meeting({"t": 4})
+    (first,) = meeting.team(1, finish_ms=None, session_timeout_ms=session_ms)
+    second = meeting.worker("second", session_timeout_ms=session_ms).start()
+    meeting.run(45_000)
+    assert len(first.working) == 4
+    meeting.swallows = lambda worker, _send: worker is first
+    until(meeting, lambda: len(second.working) == 4)
+    assert first.working == {}
+
+
 def test_work_that_ends_for_too_long_while_its_member_closes_is_given_up() -> None:
     """The group rebalances meanwhile, and does not wait for as long as closing may take."""
     meeting = Meeting({"t": 4})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coterie_client.membership import Abandon, PartitionLostError, Phase, Revoke
+from coterie_client.membership import Abandon, Lose, PartitionLostError, Phase, Revoke
 from coterie_client.membership.events import (
     CommitsUnconfirmed,
     PartitionsReleased,
@@ -12,7 +12,7 @@ from coterie_client.membership.events import (
 )
 from coterie_protocol.consumer import flatten
 from coterie_protocol.error_codes import ErrorCode
-from coterie_protocol.messages import JoinGroupRequest, OffsetCommitRequest
+from coterie_protocol.messages import HeartbeatRequest, JoinGroupRequest, OffsetCommitRequest
 from tests.support.scripted_membership import Script, subscription_of
 
 T0, T1, U0, U1 = ("t", 0), ("t", 1), ("u", 0), ("u", 1)
@@ -181,6 +181,37 @@ def test_rebalance_during_a_revocation() -> None:
     assert not script.awaits(JoinGroupRequest)
     script.release()
     assert script.claim() == ({T0, T1}, 6)
+
+
+def revoking_until_the_deadline() -> Script:
+    """A member that does not end the work which a rebalance waits for, and joins just in time."""
+    script = Script("t", "u", rebalance_timeout_ms=REBALANCE_MS).start()
+    script.settle(T0, U0, generation=5)
+    until_ms = script.now_ms + RELEASE_MS - 1
+    script.subscribe("t")
+    while script.now_ms < until_ms:
+        script.sleep(min(3_000, until_ms - script.now_ms))
+        if script.awaits(HeartbeatRequest):
+            script.beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.told.clear()
+    script.sleep(1)
+    assert script.told == [Abandon(frozenset({U0}))]
+    assert script.claim() == ({T0}, 5)
+    script.told.clear()
+    return script
+
+
+def test_what_is_kept_is_lost_if_the_join_may_be_too_late() -> None:
+    script = revoking_until_the_deadline()
+    script.sleep(REBALANCE_MS - RELEASE_MS - 1)
+    assert [type(each) for each in script.told] == [Lose]
+
+
+def test_what_is_kept_stays_if_the_coordinator_answers_beside_a_late_join() -> None:
+    script = revoking_until_the_deadline()
+    script.beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.sleep(REBALANCE_MS - RELEASE_MS)
+    assert script.told == []
 
 
 # -- giving up ---------------------------------------------------------------------------------
