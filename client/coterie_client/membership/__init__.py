@@ -44,8 +44,9 @@ again; besides, the leader joins again at times of its own, as long as something
 
 **Where to begin.**  `phases`, `actions`, `machine`; then the parts in the order in which a member
 needs them: `coordinator`, `joining` (with `consumer_protocol` and `topics`), `assigning`,
-`heartbeats`, `ownership`, `standbys` (with `warm_blocks`), `offsets`, `leaving`.  `loads`,
-`smoothing` and `imbalance` are for groups that balance loads.  `context` holds what they share.
+`heartbeats`, `ownership`, `standbys` (with `warm_blocks`), `offsets`, `fetches`, `leaving`.
+`loads`, `smoothing` and `imbalance` are for groups that balance loads.  `context` holds what they
+share.
 """
 
 from coterie_client.membership.actions import (

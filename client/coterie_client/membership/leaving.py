@@ -10,8 +10,8 @@ from coterie_client.membership.config import REASON_CHARS
 from coterie_client.membership.context import NO_MEMBER_ID, Context, Identity
 from coterie_client.membership.coordinator import CoordinatorLookup, Reaction, reaction_to
 from coterie_client.membership.events import Fenced, GroupLeft, RetryPlanned
+from coterie_client.membership.fetches import Fetches
 from coterie_client.membership.heartbeats import Heartbeats
-from coterie_client.membership.offsets import Fetches
 from coterie_client.membership.ownership import Ownership
 from coterie_client.membership.phases import Phase
 from coterie_client.membership.standbys import Standbys

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from typing import Final
 
 from coterie_assignors import Assignor
 from coterie_client.membership.actions import Action, Failure, Position, Role
 from coterie_client.membership.config import MembershipConfig, Sources
 from coterie_client.membership.context import Context, Identity
 from coterie_client.membership.coordinator import CoordinatorLookup, Reaction, reaction_to
+from coterie_client.membership.fetches import Fetches
 from coterie_client.membership.heartbeats import Heartbeats
 from coterie_client.membership.imbalance import Imbalance
 from coterie_client.membership.joining import Joining
 from coterie_client.membership.leaving import Leaving
 from coterie_client.membership.loads import Loads
-from coterie_client.membership.offsets import Commits, Fetches
+from coterie_client.membership.offsets import Commits
 from coterie_client.membership.ownership import Ownership
 from coterie_client.membership.phases import REBALANCING, Phase
 from coterie_client.membership.standbys import Held, Standbys
@@ -24,6 +26,8 @@ from coterie_protocol.errors import error_for
 from coterie_protocol.member_data import MemberData
 
 __all__ = ["Membership"]
+
+_GONE: Final = "the topic does not have it any more"
 
 
 class Membership:
@@ -46,7 +50,7 @@ class Membership:
         self._lookup = CoordinatorLookup(context)
         self._heartbeats = Heartbeats(context, self._lookup)
         self._topics = Topics(context, self._topics_changed)
-        self._commits = Commits(context, self._lookup)
+        self._commits = Commits(context, self._lookup, self._partitions_missed)
         self._fetches = Fetches(context, self._lookup)
         self._ownership = Ownership(context, self._commits, self._fetches)
         self._standbys = Standbys(context)
@@ -344,12 +348,25 @@ class Membership:
 
         state = self._state
         gone = [each for each in state.owned if is_gone(each)]
-        self._ownership.lose("the topic does not have it any more", gone)
+        self._ownership.lose(_GONE, gone)
         self._ownership.forget_suspended(is_gone)
         self._standbys.withdraw(is_gone)
         has_decided = state.phase not in REBALANCING or state.phase is Phase.SYNCING
         if state.is_leader and has_decided:
             state.request_rejoin("topics changed")
+
+    def _partitions_missed(self, partitions: Collection[TopicPartition], now_ms: int) -> None:
+        """See to partitions for which was committed, and which the coordinator does not know.
+
+        Coterie's has looked for them.  Another topic of the same name may be there a moment later,
+        to which such a commit must not be repeated; the leader can't tell it from the former one.
+        Kafka's may not have heard yet of a topic that is new.
+        """
+        if self._state.numbers_commits:
+            self._ownership.lose(_GONE, partitions)
+            self._state.request_rejoin("topics changed")
+        else:
+            self._topics.look_soon(now_ms)
 
     def _fail(self, error: Exception) -> None:
         self._leaving.fail(error)

@@ -1,12 +1,12 @@
-"""Committing offsets and fetching committed ones, many partitions to a request."""
+"""Committing offsets, many partitions to a request."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from coterie_client.backoff import Backoff
-from coterie_client.membership.actions import Committed, Failure, FailureKind, Fetched, Position
+from coterie_client.membership.actions import Committed, Failure, FailureKind, Position
 from coterie_client.membership.context import Context, Identity
 from coterie_client.membership.coordinator import CoordinatorLookup, Reaction, reaction_to
 from coterie_client.membership.phases import COMMITTING
@@ -20,13 +20,8 @@ from coterie_protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from coterie_protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestTopic,
-    OffsetFetchResponse,
-)
 
-__all__ = ["Commits", "Fetches", "PartitionLostError"]
+__all__ = ["Commits", "Pace", "PartitionLostError", "named"]
 
 
 class PartitionLostError(RebalanceInProgressError):
@@ -52,7 +47,7 @@ class _Pending:
     keys: list[Hashable] = field(default_factory=list)
 
 
-class _Pace:
+class Pace:
     """How long to wait with another request to the node to which one has failed."""
 
     def __init__(self, backoff: Backoff) -> None:
@@ -82,16 +77,23 @@ class Commits:
     """Commits offsets, by one request at a time; what comes meanwhile waits for the next one.
 
     A partition's newest offset stands for the older ones.  A commit is tried until it is stored,
-    refused for good, or its partition is lost.
+    refused for good, or its partition is lost.  `missed` is told of those that the coordinator does
+    not know.
     """
 
-    def __init__(self, context: Context, lookup: CoordinatorLookup) -> None:
+    def __init__(
+        self,
+        context: Context,
+        lookup: CoordinatorLookup,
+        missed: Callable[[Collection[TopicPartition], int], None],
+    ) -> None:
         self._config = context.config
         self._outbox = context.outbox
         self._state = context.state
         self._react = context.react
         self._lookup = lookup
-        self._pace = _Pace(context.backoff())
+        self._missed = missed
+        self._pace = Pace(context.backoff())
         self._waiting: dict[TopicPartition, _Pending] = {}
         self._sent: dict[TopicPartition, _Pending] = {}
         self._is_sent = False
@@ -190,6 +192,9 @@ class Commits:
             for topic in answer.topics
             for partition in topic.partitions
         }
+        unknown = [p for p in self._sent if codes.get(p) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+        if unknown:
+            self._missed(unknown, now_ms)
         asked_for: dict[Reaction, int] = {}
         for partition, pending in list(self._sent.items()):
             code = codes.get(partition, ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -197,7 +202,7 @@ class Commits:
             if reaction is Reaction.NONE:
                 self._finish(partition, pending, None)
             elif reaction is Reaction.FAIL or reaction is Reaction.TAKE_ID:
-                self._finish(partition, pending, error_for(code, _named(partition)))
+                self._finish(partition, pending, error_for(code, named(partition)))
             else:
                 asked_for[reaction] = code
         if not asked_for:
@@ -233,159 +238,9 @@ class Commits:
             self._outbox.add(Committed(key, error))
 
     def _refuse(self, keys: Iterable[Hashable], partition: TopicPartition) -> None:
-        error = PartitionLostError(_named(partition))
+        error = PartitionLostError(named(partition))
         for key in keys:
             self._outbox.add(Committed(key, error))
-
-
-@dataclass(frozen=True, slots=True)
-class _Question:
-    """A call that waits for a partition's committed offset."""
-
-    key: Hashable
-    #: Whether it is asked for the work on the partition, and not for a copy of its state.
-    is_owners: bool
-
-
-class Fetches:
-    """Fetches committed offsets, by one request at a time.
-
-    A question is asked until it is answered, refused for good, or, if the partition's owner asks,
-    the partition is lost: another member may commit for it by then.
-    """
-
-    def __init__(self, context: Context, lookup: CoordinatorLookup) -> None:
-        self._config = context.config
-        self._outbox = context.outbox
-        self._state = context.state
-        self._lookup = lookup
-        self._pace = _Pace(context.backoff())
-        self._waiting: dict[TopicPartition, list[_Question]] = {}
-        self._sent: dict[TopicPartition, list[_Question]] = {}
-        self._is_sent = False
-
-    @property
-    def deadline_ms(self) -> int | None:
-        """When to send what waits."""
-        node = self._lookup.address
-        may_send = self._waiting and not self._is_sent and node is not None
-        return self._pace.until_ms(node) if may_send else None
-
-    def add(self, key: Hashable, partition: TopicPartition, token: int | None) -> None:
-        """Have a committed offset fetched, unless the ownership with this token is over.
-
-        Who does not own the partition, and only keeps its state, has no token.
-        """
-        question = _Question(key, is_owners=token is not None)
-        if question.is_owners and self._state.owned.get(partition) != token:
-            self._finish([question], error=PartitionLostError(_named(partition)))
-        else:
-            self._waiting.setdefault(partition, []).append(question)
-
-    def lose(self, partitions: Iterable[TopicPartition]) -> None:
-        """Fail what their owner asked: these partitions are not owned any more."""
-        for partition in partitions:
-            for each in (self._waiting, self._sent):
-                asked = each.pop(partition, [])
-                owners = [question for question in asked if question.is_owners]
-                self._finish(owners, error=PartitionLostError(_named(partition)))
-                others = [question for question in asked if not question.is_owners]
-                if others:
-                    each[partition] = others
-
-    def advance(self, now_ms: int) -> None:
-        """Send what waits, if that may be done now."""
-        deadline_ms = self.deadline_ms
-        if deadline_ms is None or now_ms < deadline_ms:
-            return
-        assert self._lookup.address is not None
-        node = self._lookup.address
-        self._sent, self._waiting = self._waiting, {}
-
-        def answered(answer: OffsetFetchResponse | Failure, then_ms: int) -> None:
-            self._is_sent = False
-            if isinstance(answer, Failure):
-                self._failed(answer, node, then_ms)
-            else:
-                self._take(answer, node, then_ms)
-            self._requeue()
-
-        self._is_sent = True
-        request = OffsetFetchRequest(
-            group_id=self._config.group,
-            topics=tuple(
-                OffsetFetchRequestTopic(name=entry.topic, partition_indexes=entry.partitions)
-                for entry in group_by_topic(self._sent)
-            ),
-        )
-        timeout_ms = self._config.request_timeout_ms
-        self._lookup.ask(request, Lane.KEEPALIVE, timeout_ms, answered, now_ms)
-
-    def fail(self, error: Exception) -> None:
-        """Let all that is not answered yet fail."""
-        for each in (self._sent, self._waiting):
-            for asked in each.values():
-                self._finish(asked, error=error)
-            each.clear()
-
-    def _requeue(self) -> None:
-        """Have what was sent and is not settled go along with the next request."""
-        for partition, asked in self._sent.items():
-            self._waiting.setdefault(partition, [])[:0] = asked
-        self._sent = {}
-
-    def _failed(self, failure: Failure, node: NodeAddress, now_ms: int) -> None:
-        if failure.kind is FailureKind.REFUSED:
-            for asked in self._sent.values():
-                self._finish(asked, error=failure.reason)
-            self._sent = {}
-            return
-        self._pace.failed(node, now_ms)
-        self._lookup.forget(f"no answer to a question for offsets: {failure}", now_ms, node)
-
-    def _take(self, answer: OffsetFetchResponse, node: NodeAddress, now_ms: int) -> None:
-        answers = {
-            (topic.name, partition.partition_index): partition
-            for topic in answer.topics
-            for partition in topic.partitions
-        }
-        worst = Reaction.NONE
-        for partition in list(self._sent):
-            found = answers.get(partition)
-            code = answer.error_code or (
-                found.error_code if found else ErrorCode.UNKNOWN_SERVER_ERROR
-            )
-            reaction = reaction_to(code)
-            if reaction in (Reaction.RETRY, Reaction.FIND_COORDINATOR):
-                worst = reaction
-                continue
-            asked = self._sent.pop(partition)
-            if reaction is not Reaction.NONE or found is None:
-                self._finish(asked, error=error_for(code, _named(partition)))
-            elif found.committed_offset < 0:
-                self._finish(asked)
-            else:
-                position = Position(found.committed_offset, found.metadata or "")
-                self._finish(asked, position=position)
-        self._finish_round(worst, node, now_ms)
-
-    def _finish_round(self, worst: Reaction, node: NodeAddress, now_ms: int) -> None:
-        if worst is Reaction.NONE:
-            self._pace.succeeded()
-            return
-        self._pace.failed(node, now_ms)
-        if worst is Reaction.FIND_COORDINATOR:
-            self._lookup.forget("it does not coordinate the group", now_ms, node)
-
-    def _finish(
-        self,
-        questions: Iterable[_Question],
-        *,
-        position: Position | None = None,
-        error: Exception | None = None,
-    ) -> None:
-        for each in questions:
-            self._outbox.add(Fetched(each.key, position, error))
 
 
 def _entry(number: int, position: Position) -> OffsetCommitRequestPartition:
@@ -396,5 +251,6 @@ def _entry(number: int, position: Position) -> OffsetCommitRequestPartition:
     )
 
 
-def _named(partition: TopicPartition) -> str:
+def named(partition: TopicPartition) -> str:
+    """A partition in words."""
     return f"{partition[0]}[{partition[1]}]"

@@ -17,7 +17,8 @@ from coterie_client.membership.events import (
     RevocationOverran,
     RevocationStarted,
 )
-from coterie_client.membership.offsets import Commits, Fetches
+from coterie_client.membership.fetches import Fetches
+from coterie_client.membership.offsets import Commits
 from coterie_client.wire.addresses import TopicPartition
 
 __all__ = ["Ownership", "token_of"]

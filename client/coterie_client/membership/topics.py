@@ -111,6 +111,11 @@ class Topics:
         self._answers, self._is_settled = 0, False
         self._due_ms = now_ms
 
+    def look_soon(self, now_ms: int) -> None:
+        """Ask now, unless that is being done."""
+        if self._due_ms is not None:
+            self._due_ms = min(self._due_ms, now_ms)
+
     def is_fresh(self) -> bool:
         """Whether there were answers about all topics since the last `refresh`."""
         return self._is_settled or self._answers >= _ENOUGH_ANSWERS or not self._topics

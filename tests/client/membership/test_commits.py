@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from coterie_client.membership import FailureKind, PartitionLostError, Phase
+from coterie_client.membership import FailureKind, Lose, PartitionLostError, Phase
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.errors import OffsetMetadataTooLargeError
 from coterie_protocol.messages import (
     FindCoordinatorRequest,
     HeartbeatRequest,
     JoinGroupRequest,
+    LeaveGroupRequest,
+    MetadataRequest,
     OffsetCommitRequest,
     OffsetCommitResponse,
     SyncGroupRequest,
@@ -335,6 +337,70 @@ def test_rebalance_in_sync_while_closing() -> None:
     assert script.error_of("last") is None
 
 
+# -- partitions that are gone ------------------------------------------------------------------
+
+
+def test_commit_to_a_partition_that_is_gone_loses_it() -> None:
+    """Coterie's coordinator has looked for it: another topic of the name would get the offset."""
+    script = numbered()
+    script.commit("a", T0, 1)
+    script.commit("b", T1, 1)
+    script.store(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    assert isinstance(script.error_of("a"), PartitionLostError)
+    assert [type(each) for each in script.told] == [Lose]
+    assert script.working.keys() == {T1}
+    script.store()
+    assert script.error_of("b") is None
+
+
+def test_partition_that_was_gone_may_be_assigned_anew() -> None:
+    """A topic that was made anew looks to the leader like the one that it knows."""
+    script = numbered()
+    script.commit("a", T0, 1)
+    script.store(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    assert script.claim() == ({T1}, 5)
+    script.join(6)
+    script.sync(T0, T1, token=6 << 32)
+    assert script.working == {T0: 6 << 32, T1: 5 << 32}
+
+
+def test_last_commit_to_a_partition_that_is_gone_holds_up_no_closing() -> None:
+    script = numbered()
+    script.close(within_ms=60_000)
+    script.commit("last", T0, 1)
+    script.release()
+    script.store(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    assert isinstance(script.error_of("last"), PartitionLostError)
+    assert script.awaits(LeaveGroupRequest)
+
+
+def test_partition_that_kafka_does_not_know_is_looked_for_at_once() -> None:
+    """A broker that has just heard of a new topic may know less than the leader."""
+    script = at_work()
+    script.tell_topics()
+    script.commit("a", T0, 1)
+    script.store(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    assert "a" not in script.results
+    script.tell_topics(t=None)
+    script.sleep(100)
+    script.tell_topics()
+    assert isinstance(script.error_of("a"), PartitionLostError)
+    assert script.working.keys() == {U0}
+
+
+def test_commits_that_are_refused_again_wait_for_what_is_known_of_topics() -> None:
+    script = at_work()
+    script.tell_topics()
+    script.commit("a", T0, 1)
+    for _ in range(3):
+        script.store(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        script.sleep_until_asked(OffsetCommitRequest)
+    assert len(script.awaited(MetadataRequest)) == 1
+    script.tell_topics()
+    script.store()
+    assert script.error_of("a") is None
+
+
 # -- their order -------------------------------------------------------------------------------
 
 
@@ -345,6 +411,7 @@ def numbered() -> Script:
     script.join(5)
     script.sync(T0, T1, token=5 << 32)
     script.beat()
+    script.told.clear()
     return script
 
 

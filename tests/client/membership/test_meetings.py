@@ -7,7 +7,17 @@ from __future__ import annotations
 
 import pytest
 
-from coterie_client.membership import Abandon, Assign, Lose, Phase, Revoke
+from coterie_assignors import RangeAssignor
+from coterie_client.membership import (
+    Abandon,
+    Assign,
+    Committed,
+    Fetched,
+    Lose,
+    PartitionLostError,
+    Phase,
+    Revoke,
+)
 from coterie_client.membership.events import GroupJoined, JoinStarted, PartitionsLost, TopicMissing
 from tests.support.membership_world import Meeting, Worker
 
@@ -249,6 +259,42 @@ def test_deleted_topic_is_lost_and_others_go_on() -> None:
         for event in worker.seen(PartitionsLost)
         for partition in event.partitions
     )
+
+
+def test_last_commits_to_a_deleted_topic_hold_up_no_rebalance() -> None:
+    meeting = Meeting({"t": 2, "u": 2})
+    options = {"assignors": [RangeAssignor()], "finish_ms": None}
+    workers = [meeting.worker(name, "t", "u", **options).start() for name in ("a", "b")]
+    meeting.settle()
+    began_ms = meeting.now_ms
+    meeting.change_topic("u", "deleted")
+    while not all(worker.machine._state.releasing for worker in workers):  # noqa: SLF001
+        assert meeting.step(began_ms + 10_000)
+    for worker in workers:
+        for partition in list(worker.working):
+            worker.commit((worker.name, partition), partition, 7)
+            worker.release(partition)
+    meeting.settle()
+    assert meeting.now_ms - began_ms < 10_000
+    assert set().union(*(worker.working for worker in workers)) == {("t", 0), ("t", 1)}
+
+
+def test_commit_to_a_topic_that_was_deleted_is_not_stored_for_one_that_comes_after_it() -> None:
+    meeting = Meeting({"t": 2, "u": 1})
+    worker = meeting.worker("a", "t", "u").start()
+    meeting.settle()
+    meeting.change_topic("u", "deleted")
+    worker.commit("late", ("u", 0), 7)
+    meeting.run(200)
+    meeting.change_topic("u", "created", 1)
+    meeting.settle()
+    worker.fetch("found", ("u", 0))
+    meeting.run(200)
+    late, found = worker.results["late"], worker.results["found"]
+    assert isinstance(late, Committed)
+    assert isinstance(late.error, PartitionLostError)
+    assert isinstance(found, Fetched)
+    assert (found.error, found.position) == (None, None)
 
 
 def test_members_wait_for_a_topic_and_begin_within_seconds() -> None:
