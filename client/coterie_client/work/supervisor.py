@@ -275,7 +275,7 @@ class TaskSupervisor:
     def _ended(self, job: _Job, task: asyncio.Task[object]) -> None:
         key = job.partition.key
         job.task = None
-        error = _error_of(task, job)
+        error = _error_of(task)
         if self._former.get(key) is task:
             del self._former[key]
             self._emit_ending_failure(job, error)
@@ -289,6 +289,9 @@ class TaskSupervisor:
             self._vacated()
         else:
             self._unwatch(job)
+            if job.stalled is not None:
+                job.stalled.__cause__ = None if task.cancelled() else error
+                error = job.stalled
             self._apply_policy(job, error)
 
     def _emit_ending_failure(self, job: _Job, error: BaseException | None) -> None:
@@ -369,7 +372,7 @@ class TaskSupervisor:
                 action=action,
             )
         )
-        if action != "report":
+        if action != "report" and self._active.get(partition.key) is job:
             job.stalled = WorkStalledError(f"no progress for {stalled_s:.3g} s")
             job.cancel("no progress")
 
@@ -377,13 +380,9 @@ class TaskSupervisor:
         self._emit(WorkRecovered(partition=partition.key, stalled_s=round(stalled_s, 3)))
 
 
-def _error_of(task: asyncio.Task[object], job: _Job) -> BaseException | None:
-    error = None if task.cancelled() else task.exception()
-    if job.stalled is not None:
-        job.stalled.__cause__ = error
-        return job.stalled
+def _error_of(task: asyncio.Task[object]) -> BaseException | None:
     if task.cancelled():
         return WorkCancelledError(
             "work ended with a CancelledError although the group had not cancelled it"
         )
-    return error
+    return task.exception()

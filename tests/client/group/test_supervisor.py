@@ -687,6 +687,42 @@ async def test_stalled_work_that_is_revoked_meanwhile_is_released() -> None:
         await asyncio.sleep(20)
         assert here.released == ["orders[0]"]
         assert len(here.of(WorkStarted)) == 1
+        assert here.of(WorkFailedEnding) == []  # its clean-up did not fail
+
+
+@virtual_test
+async def test_stalled_work_whose_clean_up_fails_after_it_was_revoked_tells_what() -> None:
+    async def work(_: Partition) -> None:
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            await asyncio.sleep(3)
+            raise ValueError("bad clean-up")
+
+    async with running(work, progress_deadline=10, on_stall="restart") as here:
+        partitions = here.assign(0)
+        await asyncio.sleep(11)
+        here.supervisor.revoked(partitions)
+        await asyncio.sleep(20)
+        (failed,) = here.of(WorkFailedEnding)
+        assert isinstance(failed, WorkFailedEnding)
+        assert isinstance(failed.exception, ValueError)
+
+
+@virtual_test
+async def test_stall_may_make_its_hook_stop_the_group() -> None:
+    async with running(silent, progress_deadline=10, on_stall="restart") as here:
+        partitions = here.assign(0)
+
+        def hear(event: Event) -> None:
+            here.events.append(event)
+            if isinstance(event, WorkStalled):
+                here.supervisor.revoked(partitions)
+
+        here.on_event = hear
+        await asyncio.sleep(20)
+        assert here.released == ["orders[0]"]
+        assert here.of(WorkFailedEnding) == []
 
 
 @virtual_test
