@@ -255,7 +255,7 @@ async def test_work_that_does_not_end_in_time_is_left_behind() -> None:
                 late.append(error)
             here.recorder.note("end", partition, "a")
 
-    async with world(2) as here, here.member("a", stubborn, rebalance_timeout=0.5) as a:
+    async with world(2) as here, here.member("a", stubborn, rebalance_timeout=4.0) as a:
         await here.until_shared(a=2)
         async with here.member("b"):
             await here.recorder.until(lambda: bool(here.recorder.of(RevocationOverran, "a")))
