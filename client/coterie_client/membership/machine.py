@@ -47,6 +47,8 @@ class Membership:
         )
         self._config = config
         self._state, self._outbox = context.state, context.outbox
+        #: Until when partitions that were gone are looked for before they are lost once more.
+        self._missed_until_ms: dict[TopicPartition, int] = {}
         self._lookup = CoordinatorLookup(context)
         self._heartbeats = Heartbeats(context, self._lookup)
         self._topics = Topics(context, self._topics_changed)
@@ -360,10 +362,14 @@ class Membership:
 
         Coterie's has looked for them.  Another topic of the same name may be there a moment later,
         to which such a commit must not be repeated; the leader can't tell it from the former one.
-        Kafka's may not have heard yet of a topic that is new.
+        Kafka's may not have heard yet of a topic that is new.  And a leader that gives them back at
+        once hears of topics from a node that knows less.
         """
-        if self._state.numbers_commits:
-            self._ownership.lose(_GONE, partitions)
+        gone = [each for each in partitions if now_ms >= self._missed_until_ms.get(each, 0)]
+        if self._state.numbers_commits and gone:
+            until_ms = now_ms + self._config.metadata_max_age_ms
+            self._missed_until_ms |= dict.fromkeys(gone, until_ms)
+            self._ownership.lose(_GONE, gone)
             self._state.request_rejoin("topics changed")
         else:
             self._topics.look_soon(now_ms)

@@ -364,6 +364,24 @@ def test_partition_that_was_gone_may_be_assigned_anew() -> None:
     assert script.working == {T0: 6 << 32, T1: 5 << 32}
 
 
+def test_leader_that_does_not_believe_it_starts_no_storm() -> None:
+    """It may ask a node that hears nothing from the others."""
+    script = numbered()
+    script.commit("a", T0, 1)
+    script.store(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    script.join(6)
+    script.sync(T0, T1, token=6 << 32)
+    script.tell_topics()
+    script.commit("again", T0, 1)
+    script.store(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    assert not script.awaits(JoinGroupRequest)
+    assert script.working.keys() == {T0, T1}
+    assert script.awaits(MetadataRequest)
+    script.sleep_until_asked(OffsetCommitRequest)
+    script.store()
+    assert script.error_of("again") is None
+
+
 def test_last_commit_to_a_partition_that_is_gone_holds_up_no_closing() -> None:
     script = numbered()
     script.close(within_ms=60_000)
