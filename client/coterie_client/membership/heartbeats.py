@@ -113,11 +113,14 @@ class Heartbeats:
     def prove(self, kept_until_ms: int, now_ms: int) -> None:
         """Have a lease until then: one who knows the group has said that the member is in it.
 
-        If that is over, another heartbeat has to be answered first.
+        If that is over, another heartbeat has to be answered first; if it is over soon, as after a
+        join that took long, one has to be answered in time.
         """
         self._extend(kept_until_ms)
         if not self._is_standing(now_ms):
             self.begin_anew(now_ms)
+        elif not self._is_standing(now_ms + self._config.lease_ms // 2):
+            self.send_soon(now_ms)
 
     def _extend(self, until_ms: int) -> None:
         self.lease_until_ms = max(self.lease_until_ms or 0, until_ms)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from coterie_client.membership import FailureKind, Hangup, Identity, Lose, Phase, Send
+from coterie_client.membership import Assign, FailureKind, Hangup, Identity, Lose, Phase, Send
 from coterie_client.wire.addresses import Lane
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.messages import (
@@ -459,6 +459,20 @@ def test_assignment_that_came_too_late() -> None:
     script.beat(ErrorCode.UNKNOWN_MEMBER_ID)
     assert script.told == []
     assert script.asks(JoinGroupRequest).member_id == ""
+
+
+def test_lease_that_a_long_join_has_nearly_used_up_is_renewed_at_once() -> None:
+    """It counts from the join, and the next heartbeat would come when it is over."""
+    script = Script("t").start()
+    script.find()
+    script.sleep(SESSION_MS - MARGIN_MS - 1_000)
+    script.join(5)
+    script.beat()
+    script.sync(T0)
+    script.beat()
+    script.sleep(2_999)
+    assert script.working.keys() == {T0}
+    assert [type(each) for each in script.told] == [Assign]
 
 
 def test_work_begins_at_once_by_choice() -> None:
