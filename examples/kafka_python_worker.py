@@ -14,7 +14,7 @@ import signal
 import sys
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer, OffsetAndMetadata, TopicPartition
-from kafka.errors import CommitFailedError, RebalanceInProgressError
+from kafka.errors import CommitFailedError, RebalanceInProgressError, RetriableError
 
 TOPIC = "shards"
 
@@ -33,6 +33,19 @@ class Shards(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python h
         self.done = {shard: done for shard, done in self.done.items() if shard not in revoked}
 
 
+def work(consumer: KafkaConsumer, shards: Shards) -> None:
+    """Take part in the group, do a bit on each shard, and commit how far we have come."""
+    # Shards are assigned and revoked in here only.
+    consumer.poll(timeout_ms=500)
+    if new := consumer.assignment() - shards.done.keys():
+        shards.done |= {shard: consumer.committed(shard) or 0 for shard in new}
+        print("works on", *sorted(shard.partition for shard in shards.done), flush=True)
+    for shard in shards.done:
+        shards.done[shard] += 1  # stands for useful work
+    if shards.done:
+        consumer.commit({s: OffsetAndMetadata(n, "", -1) for s, n in shards.done.items()})
+
+
 def main(bootstrap: str) -> None:
     """Work until stopped."""
     consumer = KafkaConsumer(
@@ -44,19 +57,11 @@ def main(bootstrap: str) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, _: stopped.append(number))
     while not stopped:
-        # Shards are assigned and revoked in here only.
-        consumer.poll(timeout_ms=500)
-        if new := consumer.assignment() - shards.done.keys():
-            shards.done |= {shard: consumer.committed(shard) or 0 for shard in new}
-            print("works on", *sorted(shard.partition for shard in shards.done), flush=True)
-        for shard in shards.done:
-            shards.done[shard] += 1  # stands for useful work
-        if shards.done:
-            offsets = {s: OffsetAndMetadata(n, "", -1) for s, n in shards.done.items()}
-            # It fails while the group rebalances, in which `poll` takes part. The new owners of
-            # these shards then repeat what was done since the last commit.
-            with contextlib.suppress(CommitFailedError, RebalanceInProgressError):
-                consumer.commit(offsets)
+        # A commit fails while the group rebalances, in which `poll` takes part. The new owners of
+        # these shards then repeat what was done since the last commit. And while no coordinator
+        # can be reached, any of the calls may raise an error that passes: we keep our shards.
+        with contextlib.suppress(CommitFailedError, RebalanceInProgressError, RetriableError):
+            work(consumer, shards)
     consumer.close()
 
 
