@@ -18,9 +18,11 @@ from tests.interop.java_tools import java_source_command, toolchain_problem
 __all__ = [
     "ToolMissingError",
     "franz_go_command",
+    "franz_go_program",
     "java_command",
     "kafka_go_command",
     "kafkajs_command",
+    "kafkajs_program",
     "platformatic_command",
     "sarama_command",
 ]
@@ -68,15 +70,31 @@ def sarama_command() -> list[str]:
     return _go_command("sarama")
 
 
+def kafkajs_program(source: Path, *options: str) -> list[str]:
+    """Any program for kafkajs, with options for Node.js."""
+    packages = _node_folder("kafkajs") / "node_modules"
+    return ["env", f"NODE_PATH={packages}", "node", *options, str(source)]
+
+
+def franz_go_program(source: Path) -> list[str]:
+    """Any program for franz-go; it is built beside its source."""
+    _need("go")
+    shutil.copy(_HERE / "franz-go" / "go.mod", source.parent)
+    _run("go", "build", "-mod=mod", "-o", source.stem, ".", folder=source.parent)
+    return [str(source.with_suffix(""))]
+
+
 def _node_command(name: str, program: str, variable: str) -> list[str]:
     """A program that finds its packages in the folder that a variable names."""
+    return ["env", f"{variable}={_node_folder(name)}", "node", str(_HERE / name / program)]
 
+
+def _node_folder(name: str) -> Path:
     def install(folder: Path) -> None:
         _run("npm", "install", "--no-audit", "--no-fund", "--no-package-lock", folder=folder)
 
     _need("node", "npm")
-    folder = _built(name, install)
-    return ["env", f"{variable}={folder}", "node", str(_HERE / name / program)]
+    return _built(name, install)
 
 
 def _go_command(name: str) -> list[str]:
