@@ -367,6 +367,7 @@ class Joining:
                 self._lookup.confirm(now_ms)
                 return True
             case Reaction.TAKE_ID if isinstance(answer, JoinGroupResponse):
+                self._lookup.confirm(now_ms)
                 state.identity = Identity(answer.member_id)
             case Reaction.RETRY:
                 self._retry(what, error_for(code), now_ms)

@@ -105,6 +105,18 @@ def test_coordinator_that_was_looked_for_in_vain_is_told_to_be_reached() -> None
     assert reached.after_ms >= 100
 
 
+def test_coordinator_that_gives_a_newcomer_an_id_is_told_to_be_reached() -> None:
+    """Its join may wait for other members for long, and the coordinator was there all the time."""
+    script = Script("t").start()
+    script.fail(FindCoordinatorRequest)
+    script.sleep(100)
+    script.find()
+    script.refuse(JoinGroupRequest, ErrorCode.MEMBER_ID_REQUIRED)
+    script.sleep(45_000)
+    (reached,) = script.seen(CoordinatorReached)
+    assert reached.after_ms < 1_000
+
+
 def test_coordinator_that_was_there_all_the_time_is_not_told_to_be_reached() -> None:
     script = at_work()
     script.next_beat()
