@@ -143,15 +143,18 @@ class Node:
         self._clock.start()
 
     async def _accept_loss(self) -> None:
-        for shard in self.shards:
+        own = [shard for shard in self.shards if shard.is_owned]
+        for shard in own:
             if shard.is_owned and not await shard.until_durable():
                 raise StoreError(f"shard {shard.shard} can't be stored; the log says why")
         await self._store.accept_loss()
         _log.warning(
-            "what the store lacks is taken for lost, and all groups begin new generations;"
+            "what the store lacks is taken for lost, and groups begin new generations;"
             " from now on start it without --accept-data-loss",
             generations_skipped=GENERATIONS_SKIPPED,
         )
+        if others := len(self.shards) - len(own):
+            _log.warning("other nodes have shards, whose groups go on as they were", shards=others)
 
     async def _agree_on_shards(self) -> None:
         """A store keeps the number of shards that it was begun with."""

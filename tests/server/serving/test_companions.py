@@ -32,7 +32,13 @@ SHARDS = 5
 COMPANIONS = (1, 2)
 
 
-def node_on(store: MemoryStore, node_id: int, *, accept_loss: bool = False) -> Node:
+def node_on(
+    store: MemoryStore,
+    node_id: int,
+    *,
+    accept_loss: bool = False,
+    companions: tuple[int, ...] = COMPANIONS,
+) -> Node:
     """One of them."""
     settings = Settings()
     options = NodeOptions(
@@ -42,7 +48,7 @@ def node_on(store: MemoryStore, node_id: int, *, accept_loss: bool = False) -> N
         lease_ms=1_000,
         accept_loss=accept_loss,
         look_every_ms=10,
-        companions=COMPANIONS,
+        companions=companions,
     )
     config = catalogue_config(settings, options)
     node = Node(
@@ -166,6 +172,31 @@ async def test_loss_can_be_accepted_while_another_node_has_some_shards(store: Me
         assert len(owned(second)) == 3
         for node in (first, second):
             await node.stop()
+
+
+async def test_loss_that_is_accepted_beside_another_node_is_said_to_be_so_in_part(
+    store: MemoryStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The groups of that node go on in their generations, as if nothing were lost."""
+    async with store.twin() as twin:
+        first, second = node_on(store, 1), node_on(twin, 2, accept_loss=True)
+        await first.start()
+        await second.start()
+        warned = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+        assert any("other nodes" in said and said.endswith("shards=2") for said in warned), warned
+        for node in (first, second):
+            await node.stop()
+
+
+async def test_loss_that_is_accepted_by_the_only_node_is_said_to_be_so(
+    store: MemoryStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    node = node_on(store, 1, accept_loss=True, companions=())
+    await node.start()
+    await node.stop()
+    warned = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert any("taken for lost" in said for said in warned)
+    assert not any("other nodes" in said for said in warned)
 
 
 async def test_topic_is_made_though_the_topics_change_hands_meanwhile(
