@@ -19,10 +19,11 @@ TTL_MS = 60_000
 async def test_name_of_a_process_that_died_is_awaited(another: Another) -> None:
     dead = another()
     await dead.open()
+    began = time.monotonic()
     await dead.reserve("ann", 400)
     async with another() as store:
-        began = time.monotonic()
         await store.reserve("ann", TTL_MS)
+        # The time that it takes to open a store counts as well.
         assert 0.3 < time.monotonic() - began < 30
     await dead.close()
 
