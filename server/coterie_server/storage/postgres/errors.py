@@ -122,7 +122,9 @@ def _sentence(error: BaseException) -> str:
     if said is not None:
         return said.format(first)
     if isinstance(error, _LOST):
-        return f"the connection was lost ({first})"
+        is_unusable = isinstance(error, asyncpg.ClientConfigurationError)
+        what = "it can't be used" if is_unusable else "the connection was lost"
+        return f"{what} ({first})"
     if isinstance(error, asyncpg.PostgresError):
         return f"PostgreSQL failed: {first} ({sqlstate(error)})"
     if isinstance(error, TimeoutError):
