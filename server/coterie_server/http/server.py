@@ -120,7 +120,10 @@ class HttpServer:
         for each in sockets:
             if self._tls is None:
                 loop = asyncio.get_running_loop()
-                self._listening.append(await loop.create_server(factory, sock=each))
+                serving = await loop.create_server(factory, sock=each, start_serving=False)
+                # Known before it begins to serve: who waits for that may be cancelled.
+                self._listening.append(serving)
+                await serving.start_serving()
             else:
                 handshakes = _Handshakes(factory, self._tls)
                 self._handshakes.append(handshakes)

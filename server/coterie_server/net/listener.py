@@ -106,7 +106,7 @@ class Listener:
         advertised = bound if advertise is None else advertise
         endpoint = Endpoint(Address(advertised.host, advertised.port or bound.port), terms)
         for listening in opened:
-            self._servers.append(await self._serve(listening, endpoint))
+            await self._serve(listening, endpoint)
             address = listening.getsockname()[:2]
             self._addresses.append(address)
             _log.info(
@@ -118,15 +118,22 @@ class Listener:
             )
         return bound
 
-    async def _serve(self, listening: socket.socket, endpoint: Endpoint) -> _Server:
+    async def _serve(self, listening: socket.socket, endpoint: Endpoint) -> None:
         registry, terms = self._registry, endpoint.terms
         rates = (registry.limits.max_connection_creation_rate, terms.max_creation_rate)
         if terms.tls is not None or min(rates) < UNLIMITED:
             listening.listen(BACKLOG)
-            return Acceptor(listening, partial(self._arrivals.receive, endpoint))
-        return await self._loop.create_server(
-            lambda: Connection(registry, endpoint), sock=listening, backlog=BACKLOG
+            self._servers.append(Acceptor(listening, partial(self._arrivals.receive, endpoint)))
+            return
+        server = await self._loop.create_server(
+            lambda: Connection(registry, endpoint),
+            sock=listening,
+            backlog=BACKLOG,
+            start_serving=False,
         )
+        # Known before it begins to serve: who waits for that may be cancelled.
+        self._servers.append(server)
+        await server.start_serving()
 
     def stop_accepting(self) -> None:
         """Listen no more; connections at hand carry on."""

@@ -20,7 +20,9 @@ from coterie_protocol.messages import (
     DescribeGroupsResponse,
 )
 from coterie_server.net import CloseReason, Exchange, Handler, Limits, Listener, RefuseReason
+from coterie_server.net import listener as listener_module
 from coterie_server.net.connection import Connection
+from coterie_server.net.sockets import listening_sockets
 from tests.server.net.conftest import LogLines
 from tests.server.net.doubles import (
     PATIENCE_S,
@@ -112,6 +114,28 @@ async def test_port_0_becomes_a_real_one(listen: Listen) -> None:
     ((host, port),) = listener.addresses
     assert host == "127.0.0.1"
     assert port > 0
+
+
+@pytest.mark.asyncio
+async def test_listener_whose_start_is_cancelled_serves_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A socket that was left open would keep clients waiting for as long as the process runs."""
+    opened: list[socket.socket] = []
+
+    async def open_and_cancel(*arguments: Any, **more: Any) -> list[socket.socket]:
+        opened.extend(await listening_sockets(*arguments, **more))
+        asyncio.get_running_loop().call_soon(starting.cancel)
+        return opened
+
+    monkeypatch.setattr(listener_module, "listening_sockets", open_and_cancel)
+    listener = Listener(AnsweringHandler())
+    starting = asyncio.create_task(listener.start("127.0.0.1", 0))
+    await asyncio.wait([starting])  # one of the loops has nothing to wait for by then
+    host, port = opened[0].getsockname()
+    await listener.close(0)
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection(host, port)
 
 
 @pytest.mark.asyncio
