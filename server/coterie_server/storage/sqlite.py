@@ -33,9 +33,10 @@ from coterie_server.storage.writer_thread import WriterThread
 __all__ = ["SqliteStore"]
 
 #: How often it is tried to take a name, and how long after another process was found to hold it:
-#: that may be one which removes what dead processes have left, and holds each file for a moment.
-_ATTEMPTS: Final = 10
-_NEXT_ATTEMPT_S: Final = 0.01
+#: that may be one which removes what dead processes have left, and holds each file for a moment,
+#: which is long on a busy machine.
+_ATTEMPTS: Final = 100
+_NEXT_ATTEMPT_S: Final = 0.02
 
 
 class SqliteStore(Store):
