@@ -219,7 +219,8 @@ class Joining:
         state, config = self._state, self._config
         if self._keeps:
             self._had = self._claim()
-        self._refused = frozenset(state.refused)
+        # What still waits for its last commit is claimed, and the next join gives it up.
+        self._refused = frozenset(state.refused - state.owned.keys())
         try:
             self._loads.tell(self._assignors.values(), now_ms)
             protocols = offers(
@@ -235,7 +236,7 @@ class Joining:
         except Exception as error:  # noqa: BLE001  # the user's own code
             self._fail_in_order(error, now_ms)
             return
-        state.rejoin_reason = None
+        state.rejoin_reason = "gave up partitions" if state.refused - self._refused else None
         request = JoinGroupRequest(
             group_id=config.group,
             session_timeout_ms=config.session_timeout_ms,

@@ -15,6 +15,9 @@ from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.messages import HeartbeatRequest, JoinGroupRequest, OffsetCommitRequest
 from tests.support.scripted_membership import Script, subscription_of
 
+#: Topics with numbers.
+Partitions = tuple[tuple[str, int], ...]
+
 T0, T1, U0, U1 = ("t", 0), ("t", 1), ("u", 0), ("u", 1)
 
 REBALANCE_MS = 60_000
@@ -264,6 +267,25 @@ def test_give_up_while_joining() -> None:
     give_up(script, U0)
     script.join(6)
     script.sync(T0, T1, U0, U1)
+    assert U0 not in script.working
+    assert script.claim() == ({T0, T1, U1}, 6)
+    assert refused(script) == {U0}
+
+
+@pytest.mark.parametrize("assigned", [(T0, T1, U0, U1), (T0, T1, U1)])
+def test_give_up_what_a_join_that_is_repeated_still_claims(assigned: Partitions) -> None:
+    """It is owned until its last commit is stored; the next join says that it was given up."""
+    script = at_work()
+    script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.commit("last", U0, 5)
+    give_up(script, U0)
+    script.refuse(JoinGroupRequest, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    script.sleep_until_asked(JoinGroupRequest)
+    assert script.claim() == ({T0, T1, U0, U1}, 5)
+    assert refused(script) == frozenset()
+    script.join(6)
+    script.sync(*assigned)
+    script.store()
     assert U0 not in script.working
     assert script.claim() == ({T0, T1, U1}, 6)
     assert refused(script) == {U0}
