@@ -46,6 +46,10 @@ class Walk:
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
+        #: Draws on what terms members join, apart from all else that a seed decides.
+        self.terms = random.Random(f"terms {seed}")
+        self.rebalance_ms = self.terms.choice([60_000, 60_000, 8_000, 4_000])
+        self.session_ms = self.terms.choice([10_000, 10_000, 30_000])
         self.meeting = Meeting({"t": self.random.choice([1, 4, 7]), "u": 3}, seed=seed)
         self.kind = self.random.choice(list(KINDS))
         self.instances: dict[Worker, str] = {}
@@ -115,11 +119,16 @@ class Walk:
         name = f"w{len(self.meeting.workers)}"
         has_state = self.random.random() < self.warm
         rate = self.random.choice([5, 50, 500])
+        finish_ms = self.random.choice([1, 50, 2_000])
+        # Longer than any rebalance waits, where that is not for long.
+        never_ends = self.rebalance_ms < self.session_ms and self.terms.random() < 0.3
         worker = self.meeting.worker(
             name,
             *self.random.choice([("t",), ("t", "u")]),
             assignors=KINDS[self.kind](),
-            finish_ms=self.random.choice([1, 50, 2_000]),
+            finish_ms=None if never_ends else finish_ms,
+            rebalance_timeout_ms=self.rebalance_ms,
+            session_timeout_ms=self.session_ms,
             instance=instance,
             disk=self.disks.setdefault(instance or name, Disk(rate)) if has_state else None,
             warm=self.settings,
@@ -133,7 +142,8 @@ class Walk:
     def closes(self) -> None:
         """A member leaves, or goes and keeps its place."""
         if worker := self.any_member():
-            worker.close(leave=self.random.random() < 0.7)
+            within_ms = self.terms.choice([10_000, 10_000, 30_000])
+            worker.close(leave=self.random.random() < 0.7, within_ms=within_ms)
 
     def dies(self) -> None:
         """A member is killed."""
