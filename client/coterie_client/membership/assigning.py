@@ -26,6 +26,8 @@ class Round:
     assignor: Assignor
     #: What the member said when it joined that it can't work on.
     refused: frozenset[TopicPartition]
+    #: What it said that it kept.
+    claimed: frozenset[TopicPartition]
     began_ms: int
     #: By when what is let go of has to be gone.
     release_by_ms: int
@@ -90,6 +92,9 @@ class Assigning:
             release_by_ms=this.release_by_ms,
             now_ms=now_ms,
         )
+        # As if it had revoked it, where it has lost since what others are to get.
+        if any(map(self._topics.has, this.claimed - assigned - state.owned.keys())):
+            state.request_rejoin("lost partitions that others wait for")
         self._standbys.settle_version()
         if not state.is_closing:
             self._topics.learn_of(assigned, now_ms)

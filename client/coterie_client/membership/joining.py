@@ -278,8 +278,7 @@ class Joining:
         self._roster = Roster()
         if state.is_leader:
             self._roster = read_members(answer, self._outbox, self._config.warm_version)
-        else:
-            self._plan = None
+        self._plan = self._plan if state.is_leader else None
         self._topics.watch(state.subscribed | self.led_topics, now_ms)
         # Often it is a change of the topics that made the group rebalance: the leader decides by
         # what there is now, and the others see whether what they have is still there.
@@ -351,8 +350,9 @@ class Joining:
             return
         assert self._assignor is not None
         self._backoff.succeeded()
+        claimed = flatten(self._had.owned) - self._stopped()
         release_by_ms = self._heartbeats.release_deadline_ms(now_ms)
-        this = Round(self._assignor, self._refused, self._began_ms, release_by_ms)
+        this = Round(self._assignor, self._refused, claimed, self._began_ms, release_by_ms)
         self._assigning.put_in_place(this, now_ms)
 
     # -- answers that are errors ---------------------------------------------------------------

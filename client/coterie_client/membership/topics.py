@@ -111,6 +111,11 @@ class Topics:
         self._answers, self._is_settled = 0, False
         self._due_ms = now_ms
 
+    def has(self, partition: TopicPartition) -> bool:
+        """Whether a partition exists, as far as is known."""
+        topic = self._topics.get(partition[0])
+        return topic is not None and partition[1] < (topic.partitions or 0)
+
     def look_soon(self, now_ms: int) -> None:
         """Ask now, unless that is being done."""
         if self._due_ms is not None:

@@ -424,6 +424,21 @@ def test_silence_during_a_join_stops_work_and_not_the_join() -> None:
     assert script.working.keys() == {T0, T1}
 
 
+def test_what_was_lost_during_a_join_that_claims_it_holds_up_no_other_member() -> None:
+    """Whoever is to get it waits until this member has joined without it."""
+    script = at_work(rebalance_timeout_ms=300_000)
+    script.next_beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    assert script.claim() == ({T0, T1}, 5)
+    script.jump(SESSION_MS)
+    script.do(script.machine.check_lease(script.now_ms))
+    script.join(6)
+    script.sync(T0)
+    script.answer_heartbeat()
+    script.sync(T0)
+    assert script.working.keys() == {T0}
+    assert script.claim() == ({T0}, 6)
+
+
 def test_silence_without_partitions_keeps_the_place() -> None:
     script = Script("t").start()
     script.settle(generation=5)
