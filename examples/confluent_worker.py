@@ -22,6 +22,18 @@ MOVED_ON = (
     KafkaError.ILLEGAL_GENERATION,
     KafkaError.UNKNOWN_MEMBER_ID,
 )
+#: Its errors while no coordinator can be reached, or while it can't reach its store; those with an
+#: underscore are of the library itself.
+AWAY = (
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
+    KafkaError._TIMED_OUT,  # noqa: SLF001
+    KafkaError._TRANSPORT,  # noqa: SLF001
+    KafkaError._WAIT_COORD,  # noqa: SLF001
+)
 
 
 class Shards:
@@ -58,9 +70,10 @@ class Shards:
             try:
                 consumer.commit(offsets=offsets, asynchronous=False)
             except KafkaException as error:
-                # The group has moved on. The new owners of these shards then repeat what was done
-                # since the last commit.
-                if error.args[0].code() not in MOVED_ON:
+                # The group has moved on: the new owners of these shards then repeat what was done
+                # since the last commit. Or the error passes: we keep our shards, and the next
+                # commit says how far we have come.
+                if error.args[0].code() not in MOVED_ON + AWAY:
                     raise
 
 

@@ -9,15 +9,17 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import TopicPartition as ConfluentPartition
 from kafka import OffsetAndMetadata, TopicPartition
 from kafka.errors import KafkaConnectionError
 from typer.testing import CliRunner
 
 from coterie_cli.main import app
-from examples import kafka_python_worker
+from examples import confluent_worker, kafka_python_worker
 from tests.examples.program import Program
 from tests.live.daemon import Daemon, eventually
 
@@ -167,3 +169,53 @@ def test_kafka_python_worker_goes_on_when_any_call_finds_no_coordinator(
     kafka_python_worker.main("127.0.0.1:9")
     [offset] = consumer.committed_offsets.values()
     assert offset.offset > 7
+
+
+class Failing:
+    """A consumer of confluent-kafka whose first commit fails, and whose second stops the worker."""
+
+    def __init__(self, code: int) -> None:
+        self._errors = [KafkaException(KafkaError(code))]
+        self._is_new = True
+        self._assign: Any = None
+        self.committed_offsets: list[int] = []
+
+    def subscribe(self, *_: object, on_assign: object, **__: object) -> None:
+        """Remember whom to tell of the shard."""
+        self._assign = on_assign
+
+    def poll(self, _: float) -> None:
+        """Give it a shard, once."""
+        if self._is_new:
+            self._is_new = False
+            self._assign(self, [ConfluentPartition("shards", 0)])
+
+    def committed(
+        self, partitions: list[ConfluentPartition], **_: object
+    ) -> list[ConfluentPartition]:
+        """Nothing but a beginning."""
+        return [ConfluentPartition(each.topic, each.partition, 7) for each in partitions]
+
+    def incremental_assign(self, partitions: list[ConfluentPartition]) -> None:
+        """Take it."""
+
+    def commit(self, *, offsets: list[ConfluentPartition], **_: object) -> None:
+        """Fail at first; then commit, and have the worker stopped."""
+        if self._errors:
+            raise self._errors.pop()
+        self.committed_offsets = [each.offset for each in offsets]
+        signal.raise_signal(signal.SIGTERM)
+
+    def close(self) -> None:
+        """Leave."""
+
+
+@pytest.mark.usefixtures("own_signals")
+@pytest.mark.parametrize("code", ["COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR", "_WAIT_COORD"])
+def test_confluent_worker_goes_on_when_a_commit_finds_no_coordinator(
+    monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    consumer = Failing(getattr(KafkaError, code))
+    monkeypatch.setattr(confluent_worker, "Consumer", lambda _: consumer)
+    confluent_worker.main("127.0.0.1:9")
+    assert consumer.committed_offsets == [9]
