@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
 from coterie_server.log.logger import get_logger
+from coterie_server.log.troubles import TroubleLog
 from coterie_server.only_told import to_be_made
 from coterie_server.serving.access_control import AccessControl, KnownTopics
 from coterie_server.serving.beginning import Beginning
@@ -60,6 +61,7 @@ class TopicService:
     ) -> None:
         self._context = context
         self._clock = context.clock
+        self._troubles = TroubleLog(context.clock.now_ms)
         self._ends = context.ends
         self._make = make
         self._counts = counts
@@ -193,7 +195,7 @@ class TopicService:
         try:
             await work
         except Exception as error:  # noqa: BLE001  # whatever it is, it is tried again
-            _log.warning("the topics can't be read", error=str(error) or repr(error))
+            self._troubles.note("the topics can't be read", str(error) or repr(error))
 
     def wake(self, topics: Collection[str]) -> None:
         """Tell all who wait for records of topics that they are not what they were."""
@@ -256,10 +258,10 @@ class TopicService:
             exchange.close("the node is stopping")
             raise
         except PeerError as error:
-            _log.warning("another node can't be asked", error=str(error))
+            self._troubles.note("another node can't be asked", str(error))
             self._refuse(exchange, in_doubt=error.was_sent)
         except StoreError as error:
-            _log.warning("the topics can't be read", error=str(error))
+            self._troubles.note("the topics can't be read", str(error))
             self._refuse(exchange)
         except Exception:  # noqa: BLE001  # a bug must not leave a client waiting
             _log.exception("a bug: a request could not be answered")
@@ -328,7 +330,7 @@ class TopicService:
             if await self._others.make_for_metadata(names):
                 await self.copy.refresh()
         except PeerError as error:
-            _log.warning("topics can't be made just now", error=str(error))
+            self._troubles.note("topics can't be made just now", str(error))
 
     async def _tell_ends(self, exchange: Exchange) -> None:
         """Ask all nodes how far their groups have committed."""
