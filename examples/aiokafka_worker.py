@@ -18,6 +18,7 @@ from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import CommitFailedError
 
 TOPIC = "shards"
+COMMIT_S = 5
 
 
 class Shards(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
@@ -41,9 +42,11 @@ class Shards(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
         """Commit how far we have come."""
         if self.done:
             # It fails if the group has rebalanced without us. The new owners of these shards then
-            # repeat what was done since the last commit.
-            with contextlib.suppress(CommitFailedError):
-                await self._consumer.commit(self.done)
+            # repeat what was done since the last commit. And while no coordinator can be reached,
+            # it would wait for ever, and whoever wants to stop us with it.
+            with contextlib.suppress(CommitFailedError, TimeoutError):
+                async with asyncio.timeout(COMMIT_S):
+                    await self._consumer.commit(self.done)
 
 
 async def main(bootstrap: str) -> None:
@@ -64,7 +67,9 @@ async def main(bootstrap: str) -> None:
                 shards.done[shard] += 1  # stands for useful work
             await shards.commit()
     finally:
-        await consumer.stop()
+        # If no coordinator can be reached, it may raise that a task of its own was cancelled.
+        with contextlib.suppress(asyncio.CancelledError):
+            await consumer.stop()
 
 
 if __name__ == "__main__":

@@ -99,7 +99,21 @@ def test_workers_go_on_after_their_coordinator_was_away(tmp_path: Path) -> None:
         for group, worker in workers.items():
             eventually(partial(has_gone_on, daemon, group, before[group]), partial(logged, worker))
             assert daemon.group(group)["generation"] == generations[group]
-            worker.stop()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_worker_ends_when_it_is_told_to_though_its_coordinator_is_away(
+    tmp_path: Path, kind: str
+) -> None:
+    with (
+        Daemon(tmp_path / "daemon", topics={"shards": 6}) as daemon,
+        Program(tmp_path, f"{kind}_worker.py", daemon.address) as worker,
+    ):
+        eventually(
+            lambda: shards(worker) == SHARDS and committed(daemon, KINDS[kind]), lambda: worker.log
+        )
+        daemon.kill()
+        worker.stop()
 
 
 def has_gone_on(daemon: Daemon, group: str, before: dict[str, int]) -> bool:
