@@ -275,10 +275,10 @@ class Joining:
                 assignor=assignor.name,
             )
         )
-        self._roster = Roster()
         if state.is_leader:
             self._roster = read_members(answer, self._outbox, self._config.warm_version)
-        self._plan = self._plan if state.is_leader else None
+        else:
+            self._roster, self._plan = Roster(), None
         self._topics.watch(state.subscribed | self.led_topics, now_ms)
         # Often it is a change of the topics that made the group rebalance: the leader decides by
         # what there is now, and the others see whether what they have is still there.
@@ -374,11 +374,10 @@ class Joining:
                 self._retry(what, error_for(code), now_ms)
             case Reaction.FIND_COORDINATOR:
                 self._lookup.forget(str(error_for(code)), now_ms, self._asked)
-            case Reaction.REJOIN if state.phase is Phase.JOINING:
-                self._retry(what, error_for(code), now_ms)
-            case Reaction.REJOIN if state.phase is Phase.PROVING:
-                # It is in its generation still, but this need not have made its session longer.
-                self._heartbeats.send_soon(now_ms)
+            case Reaction.REJOIN if state.phase in (Phase.JOINING, Phase.PROVING):
+                if state.phase is Phase.PROVING:
+                    # It is in its generation still, but this need not have prolonged its session.
+                    self._heartbeats.send_soon(now_ms)
                 self._retry(what, error_for(code), now_ms)
             case Reaction.REJOIN:
                 # The member is in this generation, though it was never told what it owns in it.
