@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 from typing import Any
 
-from coterie_server.log.limits import QUIET_MS, LimitLog
+from coterie_server.log.limits import LimitLog
+from coterie_server.log.repeats import QUIET_MS
 from coterie_server.step import LimitHit
 
 GROUPS = LimitHit("max.groups", 7, "group g")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 from typing import Any
 
-from coterie_server.log.troubles import QUIET_MS, TroubleLog
+from coterie_server.log.repeats import QUIET_MS
+from coterie_server.log.troubles import TroubleLog
 
 
 class Now:

@@ -102,7 +102,7 @@ async def test_end_is_not_told_while_a_node_is_dead(world: World) -> None:
 async def test_node_that_can_not_be_asked_is_told_of_once_and_not_with_each_request(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("coterie_server.log.troubles.QUIET_MS", 10**9)
+    monkeypatch.setattr("coterie_server.log.repeats.QUIET_MS", 10**9)
     world.peer.is_dead = True
     for _ in range(20):
         assert await asked(world.node, at(LATEST)) == (RETRY, -1)
