@@ -199,24 +199,27 @@ class Segments:
             self.end_current()
 
     def delete_old(self) -> None:
-        """Delete the oldest files, up to the first whose last line is recent enough."""
+        """Delete what is old of this node, and of those that write here no longer."""
         if self._retention_ms == FOR_EVER:
             return
         oldest_ms = self._clock() - self._retention_ms
+        self._delete_own(oldest_ms)
+        if self._node in self._companions[:1]:
+            self._delete_of_others(oldest_ms)
+
+    def _delete_own(self, oldest_ms: int) -> None:
+        """Delete the oldest files, up to the first whose last line is recent enough."""
         for _, _, path in self._mine():
             is_current = self._current is not None and path == self._current.path
             if is_current or _last_ts(path) >= oldest_ms:
                 return
             _delete(path)
 
-    def delete_old_of_others(self) -> None:
+    def _delete_of_others(self, oldest_ms: int) -> None:
         """Delete old files of nodes that write here no longer, as with fewer workers than before.
 
         An empty one keeps their count, in case they come back.
         """
-        if self._retention_ms == FOR_EVER or self._node not in self._companions[:1]:
-            return
-        oldest_ms = self._clock() - self._retention_ms
         found = list(find_segments(self._directory))
         for node in {node for node, _, _ in found}.difference(self._companions):
             *earlier, last = (path for name, _, path in found if name == node)

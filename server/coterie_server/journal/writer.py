@@ -238,7 +238,6 @@ class JournalWriter:
             self._deleted_at = now
             try:
                 self._segments.delete_old()
-                self._segments.delete_old_of_others()
             except OSError as error:
                 _log.warning("old journal files not deleted", error=str(error))
 
