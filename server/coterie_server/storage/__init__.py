@@ -60,6 +60,7 @@ from __future__ import annotations
 
 import re
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 
 from coterie_server.storage.abc import (
@@ -134,30 +135,19 @@ def open_store(
     `sqlite:PATH`.  A new store of files is divided into that many `files`; with `must_exist`, none
     is begun.
     """
+    divided = partial(DividedStore, files=files, accept_loss=accept_loss, must_exist=must_exist)
     named = _SCHEME.fullmatch(url)
     if named is None:
         _refuse_mistyped(url)
         path = Path(url)
         is_file = path.suffix == ".db" or path.is_file()
         file = path if is_file else path / FILE_NAME
-        return DividedStore(
-            file,
-            files=files,
-            accept_loss=accept_loss,
-            is_shared=is_shared,
-            must_exist=must_exist,
-        )
+        return divided(file, is_shared=is_shared)
     scheme, rest = named.groups()
     if scheme == "memory" and rest in ("", "//"):
         return MemoryStore()
     if scheme == "sqlite" and rest not in ("", ":memory:"):
-        return DividedStore(
-            Path(rest),
-            files=files,
-            accept_loss=accept_loss,
-            is_shared=True,
-            must_exist=must_exist,
-        )
+        return divided(Path(rest), is_shared=True)
     if scheme in ("postgresql", "postgres") and rest.startswith("//"):
         # It needs an extra.
         from coterie_server.storage.postgres import PostgresStore  # noqa: PLC0415
