@@ -177,6 +177,7 @@ async def test_no_call_is_left_waiting_on_the_server(
     url = postgres.url(schema=schema, connect_timeout="0.5")
     async with PostgresStore(url, answer_s=0.5) as store:
         lease = await claimed(store)
+        await store.renew("ann", b"", [lease], 1_500)  # looks take no longer than renewals do
         async with database.connected() as connection, connection.transaction():
             await connection.execute(f"LOCK TABLE {TABLES} IN ACCESS EXCLUSIVE MODE")
             with pytest.raises(StoreError):
