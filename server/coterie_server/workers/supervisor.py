@@ -21,7 +21,7 @@ from coterie_server.workers.child import Child, Start, start_process
 from coterie_server.workers.ports import PortHolder, options_of_workers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
 
     from coterie_server.config.options import ServerOptions
     from coterie_server.workers.channel import Ready
@@ -83,6 +83,10 @@ def _prepare_store(options: ServerOptions) -> None:
     divide(options.data_dir / FILE_NAME, workers)
 
 
+async def _until_next_ping() -> None:
+    await asyncio.sleep(_PING_EVERY_S)
+
+
 async def _supervise(options: ServerOptions) -> int:
     ports = PortHolder()
     try:
@@ -92,7 +96,10 @@ async def _supervise(options: ServerOptions) -> int:
 
 
 class Supervisor:
-    """Keeps workers running until it is told to stop."""
+    """Keeps workers running until it is told to stop.
+
+    It asks all of them whether they are well each time that `until_next_ping` is over.
+    """
 
     def __init__(
         self,
@@ -100,11 +107,11 @@ class Supervisor:
         *,
         start: Start = start_process,
         say: Callable[[str], None] = daemon.tell,
-        ping_every_s: float = _PING_EVERY_S,
+        until_next_ping: Callable[[], Awaitable[object]] = _until_next_ping,
     ) -> None:
         self._workers = [Child(each, start) for each in workers]
         self._say = say
-        self._ping_every_s = ping_every_s
+        self._until_next_ping = until_next_ping
         #: Why all are to end, once that is so; the exit code if they are to do so at once.
         self._stop: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._at_once: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -181,7 +188,7 @@ class Supervisor:
     async def _watch(self) -> None:
         """Kill a worker that hangs: clients that come to it would wait in vain."""
         while True:
-            await asyncio.sleep(self._ping_every_s)
+            await self._until_next_ping()
             for worker in self._workers:
                 if not worker.ping():
                     _log.error("a worker does not answer, and is killed", node=worker.node_id)

@@ -16,7 +16,7 @@ import pytest
 from coterie_server.config.options import ServerOptions, WorkerOptions
 from coterie_server.config.settings import Settings
 from coterie_server.workers.channel import PING, PONG, Ready, receive_options, stop_line
-from coterie_server.workers.child import PINGS_MAX
+from coterie_server.workers.child import FIRST_PINGS_MAX, PINGS_MAX
 from coterie_server.workers.supervisor import Supervisor
 
 pytestmark = pytest.mark.asyncio
@@ -43,12 +43,11 @@ class Fake:
         """Have it say something."""
         await asyncio.get_running_loop().sock_sendall(self.socket, line)
 
-    async def answer_pings(self, times: int) -> None:
-        """Have it answer so many pings."""
-        for _ in range(times):
-            heard = await asyncio.get_running_loop().sock_recv(self.socket, len(PING))
-            assert heard == PING
-            await self.say(PONG)
+    async def answer_ping(self) -> None:
+        """Have it answer the next ping."""
+        heard = await asyncio.get_running_loop().sock_recv(self.socket, len(PING))
+        assert heard == PING
+        await self.say(PONG)
 
     def end(self, code: int) -> None:
         """Have it end, with its end of the channel."""
@@ -124,6 +123,11 @@ def fakes() -> Iterator[Fakes]:
             each.end(0)
 
 
+async def never() -> None:
+    """Wait for what does not come."""
+    await asyncio.Event().wait()
+
+
 Scene = Callable[[Fakes], Awaitable[None]]
 
 
@@ -131,14 +135,14 @@ async def supervised(
     scene: Scene,
     made: Fakes,
     say: Callable[[str], None] = lambda _: None,
-    ping_every_s: float = 60.0,
+    until_next_ping: Callable[[], Awaitable[object]] = never,
 ) -> int:
     """Run two workers, and what a test does with them; return the supervisor's exit code."""
     watched = Supervisor(
         [options(1), options(2)],
         start=made.start,
         say=say,
-        ping_every_s=ping_every_s,
+        until_next_ping=until_next_ping,
     )
     async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as tasks:
         code = tasks.create_task(watched.run())
@@ -229,21 +233,25 @@ async def test_worker_that_hangs_while_it_begins_is_killed() -> None:
         first, second = await both_ready(made)
         first.end(-signal.SIGKILL)
         hangs = await made.get(1, 1)
-        pings = asyncio.create_task(second.answer_pings(10_000))
+        for _ in range(FIRST_PINGS_MAX + 1):
+            assert not hangs.has_ended
+            rounds.put_nowait(None)
+            await second.answer_ping()
         third = await made.get(1, 2)
         assert hangs.has_ended
         await third.say(READY)
-        pings.cancel()
         stop(made)
 
+    rounds: asyncio.Queue[None] = asyncio.Queue()
     with fakes() as made:
-        assert await supervised(scene, made, ping_every_s=0.001) == 0
+        assert await supervised(scene, made, until_next_ping=rounds.get) == 0
 
 
 async def test_worker_is_given_more_time_to_begin_than_to_answer() -> None:
     async def scene(made: Fakes) -> None:
         first, second = await made.get(1), await made.get(2)
         for _ in range(PINGS_MAX + 1):
+            rounds.put_nowait(None)
             heard = await asyncio.get_running_loop().sock_recv(first.socket, len(PING))
             assert heard == PING  # which it does not answer
         assert not first.has_ended
@@ -251,8 +259,9 @@ async def test_worker_is_given_more_time_to_begin_than_to_answer() -> None:
             await each.say(READY)
         stop(made)
 
+    rounds: asyncio.Queue[None] = asyncio.Queue()
     with fakes() as made:
-        assert await supervised(scene, made, ping_every_s=0.001) == 0
+        assert await supervised(scene, made, until_next_ping=rounds.get) == 0
 
 
 async def test_worker_that_is_started_again_begins_nothing() -> None:
