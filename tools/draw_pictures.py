@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from tools.pictures import console, demo, report
+from tools.pictures.chromium import chromium
 
 __all__ = ["PICTURES", "main"]
 
@@ -27,8 +28,7 @@ def main() -> int:
     PICTURES.mkdir(exist_ok=True)
     if sys.argv[1:] != ["console"]:
         _draw_demo_and_report()
-    executable = console.chromium()
-    if executable is None:
+    if (executable := chromium()) is None:
         print("There is no Chromium, so the pictures of the console stay as they are.")
         return 1
     with tempfile.TemporaryDirectory() as folder:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -16,12 +14,13 @@ from tests.console.console_page import watched
 from tests.console.members import Members
 from tests.live.daemon import HOST, Daemon
 from tests.support.ports import free_port
+from tools.pictures.chromium import WHY_NONE, chromium_arguments
+from tools.pictures.chromium import chromium as chromium_path
 
 SETTINGS: Final = {"group.initial.rebalance.delay.ms": 0}
 TOPICS: Final = {"orders": 12, "tenants": 2000}
 #: How long a page may take to show anything; it only bounds a failure.
 _PATIENCE_MS: Final = 60_000
-_NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
 
 
 @pytest.fixture(scope="module")
@@ -31,16 +30,13 @@ def chromium() -> Iterator[Browser]:
     While playwright runs, so does an event loop in this thread: tests of other files, which start
     loops of their own, have to come after its end.
     """
-    path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, _NAMES)), None)
-    if path is None:
-        pytest.skip("no Chromium on the path; install it, or say where it is with CHROMIUM=")
-    # Its sandbox does not work for root, as whom containers run.
-    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+    if (path := chromium_path()) is None:
+        pytest.skip(WHY_NONE)
     expect.set_options(timeout=_PATIENCE_MS)
     with (
         sync_playwright() as playwright,
         playwright.chromium.launch(
-            executable_path=path, args=arguments, timeout=_PATIENCE_MS
+            executable_path=path, args=chromium_arguments(), timeout=_PATIENCE_MS
         ) as browser,
     ):
         yield browser

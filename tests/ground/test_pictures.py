@@ -17,6 +17,7 @@ from tests.ground.documented import ROOT
 from tests.pipeline.report.samples import HOSTILE, detail, report
 from tools.draw_pictures import PICTURES
 from tools.pictures import console as console_pictures
+from tools.pictures.chromium import WHY_NONE, chromium
 from tools.pictures.demo import record
 from tools.pictures.report import picture_of
 from tools.pictures.terminal import Frame, Screen, Terminal, animation, screen
@@ -125,9 +126,8 @@ def test_picture_of_the_console_is_whole(name: str) -> None:
 
 @pytest.mark.slow
 def test_pictures_of_the_console_are_taken(tmp_path: Path) -> None:
-    executable = console_pictures.chromium()
-    if executable is None:
-        pytest.skip("no Chromium on the path; install it, or say where it is with CHROMIUM=")
+    if (executable := chromium()) is None:
+        pytest.skip(WHY_NONE)
     pictures = console_pictures.take(tmp_path, executable)
     assert tuple(pictures) == console_pictures.PICTURES
     for picture in pictures.values():

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import html
-import os
 import re
-import shutil
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.resources import files
@@ -23,22 +21,17 @@ from playwright.async_api import Browser, Page, ViewportSize, async_playwright
 from coterie_client import Group, Partition
 from coterie_server.config.settings import Settings
 from coterie_server.server import Address, ListenerOptions, Server, ServerOptions
+from tools.pictures.chromium import chromium_arguments
 
-__all__ = ["PICTURES", "chromium", "take"]
+__all__ = ["PICTURES", "take"]
 
 PICTURES: Final = ("console.svg", "console-group.svg", "console-phone.svg", "console-past.svg")
 
 _TOPICS: Final = {"orders": 24, "payments": 36, "tenants": 600, "mails": 6}
-_NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
 _SETTLED_S: Final = 4.0
 _NARROW: Final = 720
 _CONSOLE: Final = "coterie_server.console"
 _STYLES: Final = ("style.css", "past.css")
-
-
-def chromium() -> str | None:
-    """Where Chromium is; None if there is none."""
-    return os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, _NAMES)), None)
 
 
 def take(folder: Path, executable: str) -> Mapping[str, str]:
@@ -59,7 +52,7 @@ async def _take(folder: Path, executable: str) -> Mapping[str, str]:
         await stack.enter_async_context(_at_work(str(server.address)))
         await asyncio.sleep(_SETTLED_S)
         playwright = await stack.enter_async_context(async_playwright())
-        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+        arguments = chromium_arguments()
         browser = await playwright.chromium.launch(executable_path=executable, args=arguments)
         stack.push_async_callback(browser.close)
         url = f"http://{server.http_address}/"

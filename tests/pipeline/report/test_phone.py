@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,13 @@ import pytest
 
 from coterie_pipeline.report.page import page
 from tests.pipeline.report.samples import detail, report
+from tools.pictures.chromium import WHY_NONE, chromium, chromium_arguments
 
-_CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+_CHROMIUM = chromium()
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(_CHROMIUM is None, reason="there is no Chromium on the PATH"),
+    pytest.mark.skipif(_CHROMIUM is None, reason=WHY_NONE),
 ]
 
 #: Of each table: whether it is in a box that scrolls, and where that ends.
@@ -48,7 +48,7 @@ def measured(folder: Path, width: int) -> Any:
     path = folder / "page.html"
     path.write_text(f"<!DOCTYPE html><body>{frame}</body>", encoding="utf-8")
     command = [
-        *(str(_CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"),
+        *(str(_CHROMIUM), *chromium_arguments(), "--headless", "--disable-gpu", "--dump-dom"),
         *(f"--user-data-dir={folder}/profile", "--window-size=1400,900", path.as_uri()),
     ]
     done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
