@@ -24,7 +24,8 @@ __all__ = ["BackwardReader", "FoundLine", "ReadLimits", "Segment", "list_segment
 _BLOCK_BYTES: Final = 262_144
 
 #: The envelope of a line up to its number, as `write_line` writes it.
-_HEAD: Final = re.compile(rb'\{"v":\d+,"ts":(\d+),"node":"[^"]*","seq":(\d+),')
+_HEAD: Final = re.compile(rb'\{"v":\d+,"ts":(\d{1,15}),"node":"[^"]*","seq":(\d{1,19}),')
+_DATE: Final = re.compile(r'\{"v":\d+,"ts":(\d{1,15}),')
 
 #: A file of a journal, after its node and the number of its first line.
 Segment = tuple[str, int, Path]
@@ -51,6 +52,12 @@ class FoundLine:
     since_ms: int | None = None
     until_ms: int | None = None
 
+    @property
+    def date_ms(self) -> int | None:
+        """The date of the line; where lines are missing, of a line beside them, if there is one."""
+        match = _DATE.match(self.text)
+        return self.until_ms or self.since_ms if match is None else int(match[1])
+
 
 def list_segments(directory: Path) -> list[Segment]:
     """The files that a journal has now; none if there is no such directory."""
@@ -71,8 +78,16 @@ class _NodeFiles:
     block: bytes = b""
     #: The date of its last readable line, or of what was read before.
     last_ms: int = 0
-    #: The oldest line that was handed on.
+    #: The oldest line that was looked at.
     oldest: _Head | None = None
+    #: What was found so far and is not handed on yet, the newest last.
+    found: list[FoundLine] = field(default_factory=list)
+
+    @property
+    def next_ms(self) -> int:
+        """The date of what comes next: a line that was found, or else the end of the next block."""
+        date_ms = self.found[-1].date_ms if self.found else None
+        return self.last_ms if date_ms is None else date_ms
 
     def advance(self) -> None:
         """Go on to the next block; files that are deleted meanwhile count as the beginning."""
@@ -97,8 +112,8 @@ class _NodeFiles:
 class BackwardReader:
     """Iterates over a group's lines, newest first; may raise `OSError`.
 
-    Files that are deleted meanwhile count as the journal's beginning.  Of several nodes, those
-    blocks come first that end later.
+    Files that are deleted meanwhile count as the journal's beginning.  Lines of several nodes are
+    put in order by their dates; those of one node stay as they are.
     """
 
     segments: Sequence[Segment]
@@ -115,18 +130,25 @@ class BackwardReader:
     def __iter__(self) -> Iterator[FoundLine]:
         pattern, found_bytes, read_bytes = self._pattern(), 0, 0
         until_s = time.monotonic() + self.limits.seconds_max
-        for files, block in self._blocks():
-            for line in reversed(self._found_in(files, block, pattern)):
-                yield line
-                found_bytes += len(line.text)
-            read_bytes += len(block)
+        left = self._nodes()
+        while left := [each for each in left if each.found or (each.block and not self.is_over)]:
+            latest = max(left, key=lambda each: each.next_ms)
+            if latest.found:
+                yield latest.found.pop()
+                continue
+            read_bytes += len(latest.block)
+            latest.found = self._next_block(latest, left, pattern)
+            found_bytes += sum(len(line.text) for line in latest.found)
             self.reached_limit = (
                 read_bytes >= self.limits.bytes_max
                 or found_bytes >= self.limits.found_bytes_max
                 or time.monotonic() >= until_s
             )
-            if self.reached_limit or self.is_stopped:
-                return
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no more is read."""
+        return self.reached_limit or self.is_stopped
 
     def _pattern(self) -> re.Pattern[bytes]:
         name = re.escape(json.dumps(self.group)[1:].encode())
@@ -134,24 +156,27 @@ class BackwardReader:
         topics = TopicChanged.kind.encode()
         return re.compile(b'"group":"(?:%s,"kind":"(%s)"|","kind":"(%s)")' % (name, kinds, topics))
 
-    def _blocks(self) -> Iterator[tuple[_NodeFiles, bytes]]:
-        """The blocks of all nodes, by the dates at which they end."""
+    def _nodes(self) -> list[_NodeFiles]:
         by_node: dict[str, list[Path]] = {}
         for node, _, path in self.segments:
             by_node.setdefault(node, []).insert(0, path)
-        left = [_NodeFiles(iter(paths)) for paths in by_node.values()]
-        for each in left:
+        nodes = [_NodeFiles(iter(paths)) for paths in by_node.values()]
+        for each in nodes:
             each.advance()
-        while left := [each for each in left if each.block]:
-            latest = max(left, key=lambda each: each.last_ms)
-            block = latest.block
-            latest.advance()
-            # Of what is before the last lines of the others, nothing was read yet.
-            begins = _head(block, 0)
-            known = [each.last_ms for each in left if each.block and each is not latest]
-            known += [] if begins is None else [begins[0]]
-            self.oldest_ms = max(known, default=self.oldest_ms)
-            yield latest, block
+        return nodes
+
+    def _next_block(
+        self, latest: _NodeFiles, left: Sequence[_NodeFiles], pattern: re.Pattern[bytes]
+    ) -> list[FoundLine]:
+        """What is found in a node's next block, which ends later than those of the others."""
+        block = latest.block
+        latest.advance()
+        # Of what is before the last lines of the others, nothing was read yet.
+        begins = _head(block, 0)
+        known = [each.last_ms for each in left if each.block and each is not latest]
+        known += [] if begins is None else [begins[0]]
+        self.oldest_ms = max(known, default=self.oldest_ms)
+        return self._found_in(latest, block, pattern)
 
     def _found_in(
         self, files: _NodeFiles, block: bytes, pattern: re.Pattern[bytes]

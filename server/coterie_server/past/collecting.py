@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, final
@@ -50,8 +49,6 @@ KINDS: Final[Collection[type[Event]]] = (
 #: and what an owner may have held on to is over when it has joined again.
 _REBALANCES_BEFORE: Final = 3
 
-_DATE: Final = re.compile(r'\{"v":\d+,"ts":(\d{1,15}),')
-
 _LOST: Final = "Lines of the journal are missing here, or can't be read."
 
 
@@ -97,8 +94,7 @@ def collect(found: Iterable[FoundLine], since_ms: int, breathe: Callable[[], Non
         try:
             values = read_values(line.text)
         except JournalError:
-            date = _DATE.match(line.text)
-            at_ms = since_ms if date is None else int(date[1])
+            at_ms = since_ms if line.date_ms is None else line.date_ms
             collected.missing.append(Missing(at_ms, at_ms, "lines_lost", _LOST))
             continue
         ts = values["ts"]
