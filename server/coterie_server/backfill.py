@@ -59,7 +59,7 @@ class Backfill:
             return known
         task = self._tasks.get(group)
         if task is None:
-            task = self._tasks[group] = asyncio.create_task(self._fill_up(group))
+            task = self._tasks[group] = asyncio.create_task(self._fill_up(group, generation))
             task.add_done_callback(lambda _: self._tasks.pop(group, None))
         # Not cancelled with the one who asks: another may have asked meanwhile.
         await asyncio.wait([task], timeout=_PATIENCE_S)
@@ -87,7 +87,7 @@ class Backfill:
 
     # -- reading -------------------------------------------------------------------------------
 
-    async def _fill_up(self, group: str) -> None:
+    async def _fill_up(self, group: str, generation: int) -> None:
         async with self._one_at_a_time:
             reader = BackwardReader(self._segments or (), group, History.KINDS, self._limits)
             self._reader = reader
@@ -98,7 +98,7 @@ class Backfill:
                 _log.error("journal can't be read back", group=group, error=str(error))
                 former = History(self.history.limit)
                 beginning = self._since_start(HistoryLimit.UNREADABLE)
-            self.history.prepend(group, former, beginning, self._started_ms)
+            self.history.prepend(group, former, beginning, self._started_ms, generation)
 
     def _read(self, reader: BackwardReader, former: History) -> Beginning:
         """Replay a group's last lines into a history; belongs to a thread."""

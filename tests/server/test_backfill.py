@@ -4,89 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from coterie_protocol.journal import (
-    Event,
     GroupDeleted,
     GroupRecovered,
     Line,
     OffsetsCommitted,
-    write_line,
 )
 from coterie_protocol.journal_text import segment_name
 from coterie_server.backfill import Backfill
 from coterie_server.history import Beginning, History, HistoryLimit, RebalanceOutcome
 from coterie_server.journal import backwards, list_segments
 from coterie_server.journal.backwards import ReadLimits
-from tests.support.journal_events import completed, joined, phase, phase_joined, started
+from tests.server.restarts import (
+    OWNED,
+    RECOVERED,
+    STARTED_MS,
+    known,
+    recovered,
+    restarted,
+    round_of,
+    uninterrupted,
+    write,
+)
+from tests.support.journal_events import completed, joined, started
 from tests.support.journals import simulated, write_journal
 from tests.support.profiles import by_profile
 
-STARTED_MS = 900_000
-OWNED = {"m": {"t": (0, 1)}}
-RECOVERED = GroupRecovered(group="g", state="Stable", generation=2, members=("m",), assigned=OWNED)
 COMMIT = OffsetsCommitted(group="g", member="", generation=-1, offsets={"t": {"0": 5}})
-
-
-def round_of(ts: int, generation: int, from_state: str = "Stable") -> list[tuple[int, Event]]:
-    """A rebalance that takes two seconds and stops two partitions."""
-    return [
-        (ts, started(generation=generation - 1, from_state=from_state, detail=f"d{generation}")),
-        (ts + 500, phase_joined(phase("m", after_ms=0), generation=generation, took_ms=500)),
-        (ts + 2_000, completed(assigned=OWNED, generation=generation)),
-    ]
-
-
-def write(folder: Path, events: Iterable[tuple[int, Event]], node: str = "1", seq: int = 1) -> Path:
-    """A file of a journal."""
-    lines = [
-        write_line(Line(ts, node, number, event)) + "\n"
-        for number, (ts, event) in enumerate(events, start=seq)
-    ]
-    path = folder / segment_name(node, seq)
-    path.write_text("".join(lines), encoding="utf-8")
-    return path
-
-
-def restarted(
-    folder: Path | None,
-    live: Sequence[tuple[int, Event]] = (),
-    *,
-    kept: int = 20,
-    limits: ReadLimits | None = None,
-) -> tuple[History, Beginning]:
-    """The history of the group `g` on a node that started with that journal."""
-
-    async def ask() -> tuple[History, Beginning]:
-        history = History(kept)
-        segments = None if folder is None else list_segments(folder)
-        backfill = Backfill(history, segments, STARTED_MS, limits)
-        for ts, event in live:
-            history.observe(ts, event)
-        beginning = await backfill.look_up("g", 9)
-        assert await backfill.look_up("g", 9) == beginning
-        await backfill.close()
-        return history, beginning
-
-    return asyncio.run(ask())
-
-
-def known(history: History) -> list[int]:
-    """The generations of the rebalances, latest first."""
-    return [each.generation for each in history.last("g")]
-
-
-def uninterrupted(*parts: Iterable[tuple[int, Event]], kept: int = 20) -> History:
-    """The history of a node that saw all of that itself."""
-    history = History(kept)
-    for part in parts:
-        for ts, event in part:
-            history.observe(ts, event)
-    return history
 
 
 # -- what is known after a restart -----------------------------------------------------------------
@@ -199,7 +148,7 @@ def test_torn_line_is_passed_over(tmp_path: Path) -> None:
     path = write(tmp_path, round_of(1_000, 1, "Empty"))
     with path.open("ab") as file:
         file.write(b'{"v":1,"ts":1,"node":"1","seq":4,"group":"g","kind":"rebalance_sta')
-    write(tmp_path, [(8_000, RECOVERED), *round_of(9_000, 2)], seq=4)
+    write(tmp_path, [(8_000, recovered(1)), *round_of(9_000, 2)], seq=4)
     history, _ = restarted(tmp_path)
     assert known(history) == [2, 1]
     assert history.last("g")[0].stopped_partition_ms == 4_000
@@ -237,8 +186,8 @@ def test_rebalance_with_missing_lines_before_the_next_is_interrupted(tmp_path: P
 
 def test_former_node_ids_are_read_in_the_order_of_time(tmp_path: Path) -> None:
     write(tmp_path, round_of(1_000, 1, "Empty"), node="9")
-    write(tmp_path, [(8_000, RECOVERED), *round_of(9_000, 2)], node="10")
-    write(tmp_path, [(18_000, RECOVERED), *round_of(19_000, 3)], node="9", seq=4)
+    write(tmp_path, [(8_000, recovered(1)), *round_of(9_000, 2)], node="10")
+    write(tmp_path, [(18_000, recovered(2)), *round_of(19_000, 3)], node="9", seq=4)
     history, beginning = restarted(tmp_path)
     assert known(history) == [3, 2, 1]
     assert [each.stopped_partition_ms for each in history.last("g")] == [4_000, 4_000, 0]
@@ -283,7 +232,7 @@ def test_node_without_a_journal_knows_what_happened_since_its_start() -> None:
 
 def test_journal_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / segment_name("1", 1)).mkdir()
-    assert restarted(tmp_path)[1] == Beginning(STARTED_MS, HistoryLimit.UNREADABLE)
+    assert restarted(tmp_path, generation=9)[1] == Beginning(STARTED_MS, HistoryLimit.UNREADABLE)
 
 
 def test_only_the_end_of_a_long_journal_is_read(tmp_path: Path) -> None:

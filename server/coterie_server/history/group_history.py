@@ -5,12 +5,24 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from coterie_protocol.journal import Event, MemberPhase
+from coterie_protocol.journal import (
+    Event,
+    GroupRecovered,
+    MemberPhase,
+    PhaseJoined,
+    RebalanceCompleted,
+)
 from coterie_server.history.recent_count import RecentCount
-from coterie_server.history.record import Beginning, CountedNames, LateMember, RebalanceRecord
+from coterie_server.history.record import (
+    Beginning,
+    CountedNames,
+    LateMember,
+    RebalanceOutcome,
+    RebalanceRecord,
+)
 from coterie_server.history.stopped_partitions import StoppedPartitions
 
-__all__ = ["GroupHistory"]
+__all__ = ["GroupHistory", "missed_start"]
 
 
 @dataclass(slots=True)
@@ -42,6 +54,11 @@ class GroupHistory:
     #: If a rebalance was going on then, what happened up to its end, for `prepend`.
     carried_over: list[tuple[int, Event]] | None = None
     is_carried_over: bool = False
+    #: The first generation that was told, and the latest.
+    first_generation: int | None = None
+    generation: int | None = None
+    #: When the group was last read back in a generation of which nothing was told.
+    gap_ms: int | None = None
     #: What `prepend` said; None before.
     beginning: Beginning | None = None
 
@@ -57,7 +74,40 @@ class GroupHistory:
         first = self.last[0] if self.last else self.running
         return first is not None and first.generation <= 1 and first.from_state == "Empty"
 
+    def note_generation(self, ts_ms: int, event: Event) -> None:
+        """Take note of the generation that an event tells, if it does.
+
+        If the group is read back in a later one than was told last, another node had it meanwhile,
+        or a node was killed before its last lines were written.
+        """
+        generation: int | None = getattr(event, "generation", None)
+        if generation is None:
+            return
+        if isinstance(event, GroupRecovered) and self.lacks(generation):
+            self.gap_ms = ts_ms
+        if self.first_generation is None:
+            self.first_generation = generation
+        self.generation = generation
+
+    def lacks(self, generation: int) -> bool:
+        """Whether nothing was told of how the group came into a generation."""
+        return self.generation is not None and generation > self.generation
+
     def drop_oldest(self) -> None:
         """Forget the oldest of the last rebalances."""
         self.dropped_ms = self.last.popleft().ended_ms
         self.first_number += 1
+
+
+def missed_start(event: PhaseJoined | RebalanceCompleted, started_ms: int) -> RebalanceRecord:
+    """A rebalance that began before the journal did."""
+    return RebalanceRecord(
+        group=event.group,
+        outcome=RebalanceOutcome.RUNNING,
+        cause=event.cause,
+        detail="",
+        from_state="",
+        generation=event.generation,
+        follows=None,
+        started_ms=started_ms,
+    )

@@ -22,7 +22,7 @@ from coterie_protocol.journal import (
     RebalanceStarted,
     TopicChanged,
 )
-from coterie_server.history.group_history import GroupHistory
+from coterie_server.history.group_history import GroupHistory, missed_start
 from coterie_server.history.late import came_late, latest
 from coterie_server.history.record import (
     DETAIL_CHARACTERS,
@@ -98,6 +98,8 @@ class History:
     def beginning(self, group: str) -> Beginning | None:
         """From when on the rebalances of a group are known; None if that is yet to be looked up."""
         known = self._groups.get(group)
+        if known and known.beginning and (known.gap_ms or 0) > (known.dropped_ms or 0):
+            return Beginning(known.gap_ms, HistoryLimit.MISSING)
         if known is not None and known.dropped_ms is not None:
             return Beginning(known.dropped_ms, HistoryLimit.KEPT)
         was_deleted = _remembered(group) in self._deleted_groups  # and created again
@@ -135,6 +137,7 @@ class History:
             group = self._group(event.group)
             if group.is_carried_over and group.carried_over is not None:
                 group.carried_over.append((ts_ms, event))
+            group.note_generation(ts_ms, event)
             handle(self, group, ts_ms, event)
 
     def lines_missing(self) -> None:
@@ -163,7 +166,8 @@ class History:
                     group.carried_over.append((ts_ms, event))
 
     def _recovered(self, group: GroupHistory, ts_ms: int, event: GroupRecovered) -> None:
-        if group.running is not None and event.state not in _REBALANCING:
+        is_another = event.state not in _REBALANCING or group.gap_ms == ts_ms
+        if group.running is not None and is_another:
             self._end(group, ts_ms, RebalanceOutcome.INTERRUPTED)
         if not group.is_known:
             group.recovered_ms = ts_ms
@@ -221,7 +225,7 @@ class History:
     def _phase_joined(self, group: GroupHistory, ts_ms: int, event: PhaseJoined) -> None:
         running = group.running
         if running is None:
-            running = _missed_start(event, ts_ms - event.took_ms)
+            running = missed_start(event, ts_ms - event.took_ms)
         came, went = group.came, group.went
         group.came, group.went = CountedNames(), CountedNames()
         group.said = event.members
@@ -243,7 +247,7 @@ class History:
 
     def _completed(self, group: GroupHistory, ts_ms: int, event: RebalanceCompleted) -> None:
         if group.running is None:
-            missed = _missed_start(event, ts_ms - event.total_ms)
+            missed = missed_start(event, ts_ms - event.total_ms)
             group.running = replace(missed, joined_ms=ts_ms - event.took_ms)
         group.running = replace(
             group.running,
@@ -317,12 +321,18 @@ class History:
     # -- the time before -----------------------------------------------------------------------
 
     def prepend(
-        self, name: str, former: History, beginning: Beginning, started_ms: int = 0
+        self,
+        name: str,
+        former: History,
+        beginning: Beginning,
+        started_ms: int = 0,
+        generation: int = 0,
     ) -> None:
         """Put a group's rebalances in a former life of the node before those of this life.
 
         A rebalance that was going on as the former life ended is put together of its two parts,
         or is interrupted when the group was read back, or at `started_ms` if it was not.
+        `generation` is that of the group, for a life in which none was told.
         `former` must not be used afterwards.  Listeners are not told.
         """
         if self.beginning(name) is not None:
@@ -335,13 +345,17 @@ class History:
         past = former._groups.get(name)
         if past is None:
             return
+        at_ms = group.recovered_ms or self._recovered_ms or started_ms
+        first = group.first_generation
+        if past.lacks(generation if first is None else first):
+            past.gap_ms = at_ms
+        group.gap_ms = group.gap_ms or past.gap_ms
         if group.is_carried_over:
             group.running, group.late, group.awaited = past.running, past.late, past.awaited
             group.came, group.went = past.came, past.went
         elif group.carried_over is not None:
             group.last[0] = past.last.pop()
         elif past.running is not None:
-            at_ms = group.recovered_ms or self._recovered_ms or started_ms
             former._end(past, at_ms, RebalanceOutcome.INTERRUPTED)
         group.carried_over, group.is_carried_over = None, False
         group.started.put_first(past.started)
@@ -371,20 +385,6 @@ class History:
     }
     #: The kinds of events about a group that matter here.
     KINDS: ClassVar[Collection[type[Event]]] = _HANDLERS.keys()
-
-
-def _missed_start(event: PhaseJoined | RebalanceCompleted, started_ms: int) -> RebalanceRecord:
-    """A rebalance that began before the journal did."""
-    return RebalanceRecord(
-        group=event.group,
-        outcome=RebalanceOutcome.RUNNING,
-        cause=event.cause,
-        detail="",
-        from_state="",
-        generation=event.generation,
-        follows=None,
-        started_ms=started_ms,
-    )
 
 
 def _remembered(group: str) -> str:

@@ -63,6 +63,8 @@ class HistoryLimit(StrEnum):
     """The node keeps no journal."""
     TAKEN_OVER = "taken_over"
     """Another node coordinated the group before."""
+    MISSING = "missing"
+    """The journal lacks what was right before: another node has it, or it was never written."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,7 @@ class PastLimit(StrEnum):
 
 LIMITS: Final[Mapping[PastLimit, str]] = {
     PastLimit.ASKED: "This is as far back as was asked.",
-    PastLimit.COMPLETE: "This is all that ever happened to the group.",
+    PastLimit.COMPLETE: "Nothing happened to the group before.",
     PastLimit.JOURNAL: "The journal goes back no further.",
     PastLimit.READ_BACK: (
         "The journal goes back further than it is read for this page; `coterie pipeline report`"

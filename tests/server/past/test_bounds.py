@@ -122,6 +122,7 @@ def test_where_generations_are_missing_is_said() -> None:
         *("elsewhere", 22_000), 900_000,
     )  # fmt: skip
     assert "from generation 2 to 7" in missing["message"]
+    assert (told["limit"], told["message"]) == ("complete", "Nothing happened to the group before.")
     assert told["nodes"][-1] == {"node": "1", "from_ms": 900_000, "how": "restarted"}
 
 
