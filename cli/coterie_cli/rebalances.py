@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from coterie_cli.output import count_of, time_text
 
-__all__ = ["Record", "explain"]
+__all__ = ["Record", "explain", "known_since"]
 
 #: What a node tells over HTTP about a group or one of its rebalances.
 Record = Mapping[str, Any]
@@ -29,6 +29,19 @@ def explain(record: Record) -> Iterator[str]:
     )
     for sentence in _sentences(record):
         yield f"  {sentence}"
+
+
+def known_since(group: str, history: Record, shown: Sequence[Record], *, wanted: int) -> str:
+    """Say from when on all are known, if more are wanted or some of those shown are older."""
+    since_ms, message = history["since_ms"], history["message"]
+    if since_ms is None:
+        return "" if shown else f"{group} has never rebalanced."
+    since = time_text(since_ms)
+    if not shown:
+        return f"{group} has not rebalanced since {since}. {message}"
+    if history["limit"] == "missing" and any(each["started_ms"] < since_ms for each in shown):
+        return f"Not all is known of the time before {since}. {message}"
+    return f"Nothing is known of the time before {since}. {message}" if len(shown) < wanted else ""
 
 
 def _sentences(record: Record) -> Iterator[str]:

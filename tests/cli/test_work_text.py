@@ -8,7 +8,7 @@ import pytest
 
 from coterie_cli.commands.groups import print_members
 from coterie_cli.output import time_text
-from coterie_cli.rebalances import explain
+from coterie_cli.rebalances import explain, known_since
 from coterie_cli.work_text import absences, moves, work_text
 from coterie_client.admin import GroupDescription, MemberDescription
 from coterie_client.wire.addresses import NodeAddress
@@ -117,3 +117,30 @@ def test_description_has_copies(capsys: pytest.CaptureFixture[str]) -> None:
     _, row, _, still = capsys.readouterr().out.splitlines()
     assert still == "Still to move: t-2 from no member to one (12,000 behind)."
     assert row.endswith("t[0]; standby t[1]; warming up t-2 (12,000 behind)")
+
+
+@pytest.mark.parametrize(
+    ("history", "started_ms", "said"),
+    [
+        ({"since_ms": None, "limit": "complete"}, [], "g has never rebalanced."),
+        ({"since_ms": None, "limit": "complete"}, [5], ""),
+        ({"since_ms": NOW_MS, "limit": "journal"}, [], "g has not rebalanced since NOW. Why."),
+        (
+            {"since_ms": NOW_MS, "limit": "journal"},
+            [NOW_MS + 1],
+            "Nothing is known of the time before NOW. Why.",
+        ),
+        ({"since_ms": NOW_MS, "limit": "missing"}, [NOW_MS + 2, NOW_MS + 1], ""),
+        (
+            {"since_ms": NOW_MS, "limit": "missing"},
+            [NOW_MS + 1, NOW_MS - 1],
+            "Not all is known of the time before NOW. Why.",
+        ),
+    ],
+)
+def test_from_when_on_rebalances_are_known_is_said_where_that_matters(
+    history: dict[str, Any], started_ms: list[int], said: str
+) -> None:
+    shown = [rebalance(each) for each in started_ms]
+    found = known_since("g", {**history, "message": "Why."}, shown, wanted=2)
+    assert found == said.replace("NOW", time_text(NOW_MS))

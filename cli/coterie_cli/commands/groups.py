@@ -32,7 +32,7 @@ from coterie_cli.output import (
     terminal_columns,
     time_text,
 )
-from coterie_cli.rebalances import explain
+from coterie_cli.rebalances import explain, known_since
 from coterie_cli.views import group_view, member_views, operation_views
 from coterie_cli.work_text import absences, moves, work_text
 
@@ -181,23 +181,10 @@ def why(
             say()
         for line in explain(record):
             print_prose(line, columns)
-    if len(records) < last:
-        _print_beginning(group, found["history"], is_first=not records)
-
-
-def _print_beginning(group: str, history: Mapping[str, Any], *, is_first: bool) -> None:
-    """Say why there are no more rebalances to explain, unless there never were any."""
-    if history["since_ms"] is None:
-        if is_first:
-            say(f"{group} has never rebalanced.")
-        return
-    since = time_text(history["since_ms"])
-    sentence = f"Nothing is known of the time before {since}."
-    if is_first:
-        sentence = f"{group} has not rebalanced since {since}."
-    else:
-        say()
-    print_prose(f"{sentence} {history['message']}", terminal_columns())
+    if sentence := known_since(group, found["history"], records, wanted=last):
+        if records:
+            say()
+        print_prose(sentence, columns)
 
 
 # -- watch -----------------------------------------------------------------------------------------
