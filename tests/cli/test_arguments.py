@@ -131,6 +131,15 @@ def test_journal_shows_no_orders_to_the_terminal(journal: Path) -> None:
     assert r"g\x1b[31m: group deleted" in result.stdout
 
 
+def test_last_line_is_the_latest_of_all_nodes(journal: Path) -> None:
+    """Workers keep their journals in one folder."""
+    for node, ts in (("0", 9), ("2", 5)):
+        line = write_line(Line(ts, node, 1, GroupDeleted(group=node, generation=1, how="admin")))
+        (journal / "journal" / f"journal-{node}-0000000000000001.jsonl").write_text(f"{line}\n")
+    result = CliRunner().invoke(app, ["journal", "tail", str(journal), "-n", "2"])
+    assert [line.split()[2] for line in result.stdout.splitlines()] == ["2:", "0:"]
+
+
 def test_group_that_a_journal_knows_nothing_about_is_told(journal: Path) -> None:
     said = refused("journal", "tail", str(journal), "--group", "h\x1b[31m", code=1)
     folder = journal / "journal"

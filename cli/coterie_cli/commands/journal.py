@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import fields
 from pathlib import Path
@@ -26,6 +26,7 @@ from coterie_cli.output import (
 
 if TYPE_CHECKING:
     from coterie_protocol.journal import Event, Line
+    from coterie_server.journal import JournalTail
 
 __all__ = ["app"]
 
@@ -56,9 +57,10 @@ def tail(
 ) -> None:
     """Print the journal's last lines."""
     import time
-    from collections import deque
+    from itertools import islice
 
     from coterie_protocol.journal import OffsetsCommitted, write_line
+    from coterie_server.journal import JournalTail
 
     def is_wanted(line: Line) -> bool:
         if group is not None and line.event.group not in ("", group):
@@ -72,13 +74,13 @@ def tail(
             say(_text_of(line))
 
     folder = _journal_in(journal)
-    reader = _Reader(folder, is_wanted)
+    reader = JournalTail(folder, is_wanted)
     with _readable():
-        last = deque(reader.new_lines(), lines)
-        if group is not None and group not in reader.groups and not follow:
-            hint = did_you_mean(group, reader.groups)
-            fail(f"There is no line about a group {group!r} in {_full(folder)}{hint}", FAILED)
-        for line in last:
+        newest_first = reader.newest_first()
+        last = list(islice(newest_first, lines))
+        if group is not None and not follow:
+            _require_known(group, reader, newest_first, folder)
+        for line in reversed(last):
             show(line)
         if reader.bad:
             number = count_of(reader.bad, "line")
@@ -90,35 +92,13 @@ def tail(
                     show(line)
 
 
-class _Reader:
-    """Reads a journal that may grow, again and again."""
-
-    def __init__(self, journal: Path, is_wanted: Callable[[Line], bool]) -> None:
-        self._journal = journal
-        self._is_wanted = is_wanted
-        #: The latest number of each node.
-        self._seen: dict[str, int] = {}
-        #: The groups that there was any line about.
-        self.groups: set[str] = set()
-        #: How many lines were none when it was last read.
-        self.bad = 0
-
-    def new_lines(self) -> Iterator[Line]:
-        """The lines that are wanted and were not there before."""
-        from coterie_protocol.journal_text import BadLine
-        from coterie_server.journal import read_journal
-
-        self.bad = 0
-        for entry in read_journal(self._journal):
-            if isinstance(entry, BadLine):
-                # A torn line may be one that is being written.
-                self.bad += not entry.torn
-            elif entry.seq > self._seen.get(entry.node, -1):
-                self._seen[entry.node] = entry.seq
-                if entry.event.group:
-                    self.groups.add(entry.event.group)
-                if self._is_wanted(entry):
-                    yield entry
+def _require_known(group: str, reader: JournalTail, older: Iterator[Line], folder: Path) -> None:
+    """End the command if no line is about a group; older lines are read only to find that out."""
+    while group not in reader.groups and next(older, None) is not None:
+        pass
+    if group not in reader.groups:
+        hint = did_you_mean(group, reader.groups)
+        fail(f"There is no line about a group {group!r} in {_full(folder)}{hint}", FAILED)
 
 
 @contextmanager

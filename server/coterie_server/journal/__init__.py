@@ -7,11 +7,13 @@ from coterie_server.journal.reading import (
     read_journal,
     verify,
 )
+from coterie_server.journal.tailing import JournalTail
 from coterie_server.journal.writer import JournalStats, JournalWriter
 
 __all__ = [
     "AcknowledgedState",
     "JournalStats",
+    "JournalTail",
     "JournalWriter",
     "list_segments",
     "read_acknowledged",

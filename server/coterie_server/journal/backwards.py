@@ -18,10 +18,18 @@ from typing import Final
 from coterie_protocol.journal import Event, TopicChanged
 from coterie_server.journal.segments import find_segments
 
-__all__ = ["BackwardReader", "FoundLine", "ReadLimits", "Segment", "list_segments"]
+__all__ = [
+    "BLOCK_BYTES",
+    "BackwardReader",
+    "FoundLine",
+    "ReadLimits",
+    "Segment",
+    "blocks_of",
+    "list_segments",
+]
 
 #: How much is read and searched at a time.
-_BLOCK_BYTES: Final = 262_144
+BLOCK_BYTES: Final = 262_144
 
 #: The envelope of a line up to its number, as `write_line` writes it.
 _HEAD: Final = re.compile(rb'\{"v":\d+,"ts":(\d{1,15}),"node":"[^"]*","seq":(\d{1,19}),')
@@ -98,7 +106,7 @@ class _NodeFiles:
                 if block is not None:
                     self.block = block
                 elif (path := next(self.files, None)) is not None:
-                    self._of_file = _blocks_of(path)
+                    self._of_file = blocks_of(path)
                 else:
                     return
         except FileNotFoundError:
@@ -199,14 +207,17 @@ class BackwardReader:
         return found
 
 
-def _blocks_of(path: Path) -> Iterator[bytes]:
-    """A file's whole lines in blocks, the last block first; a torn last line is left out."""
+def blocks_of(path: Path, end: int | None = None) -> Iterator[bytes]:
+    """A file's whole lines in blocks, the last block first; a torn last line is left out.
+
+    Of a file that may have grown, what is before an end that is given is read.
+    """
     with path.open("rb") as file:
-        end = file.seek(0, 2)
+        end = file.seek(0, 2) if end is None else end
         rest = b""  # the end of a line that begins further ahead
         is_end = True
         while end > 0:
-            begin = max(end - _BLOCK_BYTES, 0)
+            begin = max(end - BLOCK_BYTES, 0)
             file.seek(begin)
             data = file.read(end - begin) + rest
             end = begin
