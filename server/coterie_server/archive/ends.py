@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from coterie_protocol.journal import TopicChanged, event_of
+from coterie_protocol.replay import in_time_of
 from coterie_server.history import History, RebalanceRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
+    from coterie_protocol.replay import Deletion, GroupLines
     from coterie_protocol.replay.order import Placed
 
 __all__ = ["GroupEnd", "MemberEnd", "end_of"]
@@ -156,15 +158,14 @@ class GroupEnd:
 _TIMEOUTS: Final = ("session_timeout_ms", "rebalance_timeout_ms")
 
 
-def end_of(
-    group: str, lines: Iterable[Placed], deleted_ms: Mapping[str, Sequence[int]]
-) -> GroupEnd:
+def end_of(group: str, lines: GroupLines, deletions: Mapping[str, Sequence[Deletion]]) -> GroupEnd:
     """What the last lines of a group tell, which are in order; topics were deleted meanwhile."""
     found, history = GroupEnd(group), History(_REBALANCES)
-    deletions = deque(sorted((ms, topic) for topic, dates in deleted_ms.items() for ms in dates))
+    deleted_ms = in_time_of(lines, deletions)
+    gone_topics = deque(sorted((ms, topic) for topic, dates in deleted_ms.items() for ms in dates))
     for line in lines:
-        while deletions and deletions[0][0] <= line.ts:
-            ms, topic = deletions.popleft()
+        while gone_topics and gone_topics[0][0] <= line.at:
+            ms, topic = gone_topics.popleft()
             gone = TopicChanged(topic=topic, change="deleted", partitions_before=0, partitions=0)
             history.observe(ms, gone)
         found.note(line)

@@ -6,16 +6,18 @@ import threading
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import IO, Final, Self, final
 
 from coterie_protocol.journal import JournalError, read_values
 from coterie_protocol.operations import DRAIN
-from coterie_protocol.replay import GroupLines, Source
+from coterie_protocol.replay import GroupLines, Source, in_time_of
 from coterie_server.archive.ends import GroupEnd, end_of
 from coterie_server.archive.files import ArchiveError, find_files
 from coterie_server.archive.scanning import Scan, scan
 from coterie_server.archive.standing import standing_in
+from coterie_server.archive.turns import in_order
 from coterie_server.http.group_view import OperationView
 from coterie_server.journal.backwards import FoundLine
 from coterie_server.past import Asked, Breath, PastLimit, collect, past_json
@@ -119,9 +121,11 @@ class Journals:
     def _find_end(self, group: str, most: int) -> GroupEnd:
         numbers = self._newest_first(group)
         while True:
-            lines = GroupLines(self._sources(numbers[:most]))
-            found = end_of(group, lines, self.scan.deleted_ms)
-            if found.is_known or most >= len(numbers):
+            sources = self._sources(numbers[:most])
+            is_all = most >= len(numbers)
+            lines = GroupLines(sources if is_all else _placeable(sources))
+            found = end_of(group, lines, self.scan.deletions)
+            if found.is_known or is_all:
                 return found
             most *= 10
 
@@ -144,7 +148,7 @@ class Journals:
         found = self.scan
         reading = _Reading(self, self._newest_first(asked.group))
         collected = collect(reading, asked.since_ms, Breath(_SECONDS_MAX))
-        collected.deleted_ms = {name: sorted(each) for name, each in found.deleted_ms.items()}
+        collected.deleted_ms = in_time_of(collected.lines, found.deletions)
         collected.missing += [Missing(*each, "lines_lost", _LOST) for each in found.missing]
         known = asked.since_ms, PastLimit.ASKED
         if reading.reached_limit:
@@ -159,8 +163,7 @@ class Journals:
 
     def _newest_first(self, group: str) -> list[int]:
         found = self.scan
-        numbers = found.lines_of_group(group)
-        return sorted(numbers, key=lambda each: (found.dates[each], each), reverse=True)
+        return in_order(found, found.numbers[group], found.lines_of_group(group))[::-1]
 
     def _line(self, number: int) -> bytes:
         found = self.scan
@@ -183,6 +186,21 @@ class Journals:
         return file
 
 
+def _placeable(sources: Sequence[Source]) -> list[Source]:
+    """Lines whose place among those of other nodes can be told, though older ones are left out.
+
+    What a node wrote before it named a generation may be of any time.
+    """
+    is_alone = len({each.node for each in sources}) == 1
+    named: set[str] = set()
+    found = []
+    for each in sources:
+        if is_alone or each.node in named or each.values.get("generation") is not None:
+            named.add(each.node)
+            found.append(each)
+    return found
+
+
 @dataclass(slots=True)
 class _Reading:
     """A group's lines, the newest first, as far as that is bearable."""
@@ -193,13 +211,15 @@ class _Reading:
     oldest_ms: int = 0
 
     def __iter__(self) -> Iterator[FoundLine]:
-        room = _FOUND_BYTES
+        room, dates = _FOUND_BYTES, self.journals.scan.dates
+        times_ms = list(accumulate((dates[each] for each in reversed(self.numbers)), max))
         for number in self.numbers:
+            at_ms = times_ms.pop()
             text = self.journals._line(number)  # noqa: SLF001  # it is a part of it
             room -= len(text)
             if room < 0:
                 self.reached_limit = True
                 return
-            self.oldest_ms = self.journals.scan.dates[number]
+            self.oldest_ms = at_ms
             kind = "rebalance_started" if self.journals.scan.starts[number] else "any"
-            yield FoundLine(kind, text.decode(errors="replace"))
+            yield FoundLine(kind, text.decode(errors="replace"), at_ms=at_ms)

@@ -1,7 +1,7 @@
 """Reading journals once, from beginning to end, and noting where each group's lines are.
 
 Nearly all lines of a journal are commits, which are recognized by their text and only counted; all
-others are judged by the code that judges lines everywhere.  Of each, a few numbers are held: thirty
+others are judged by the code that judges lines everywhere.  Of each, a few numbers are held: forty
 bytes.  A compressed file can't be read from the middle, so its lines are copied to a temporary one.
 """
 
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from coterie_protocol.journal import JournalError, OffsetsCommitted, read_values
+from coterie_protocol.replay import Deletion
 from coterie_server.archive.files import DAMAGED, ArchiveError, is_packed, lines_of, opened
 from coterie_server.archive.standing import STANDING
 
@@ -83,20 +84,25 @@ class Scan:
     numbers: dict[str, int] = field(default_factory=dict)
     #: By number of the group: the date of its last line of any kind.
     last_ms: array[int] = field(default_factory=lambda: array("q"))
-    #: Of each line about a group but commits: its group, file, place in it, date, and whether it
-    #: starts a rebalance.
+    #: Of each line about a group but commits: its group, file, place in it, date, whether it
+    #: starts a rebalance, and the fence under which its node had the group: 0 if that is unknown,
+    #: and negative if the group was without members since.
     groups: array[int] = field(default_factory=lambda: array("I"))
     places: array[int] = field(default_factory=lambda: array("q"))
     in_files: array[int] = field(default_factory=lambda: array("H"))
     dates: array[int] = field(default_factory=lambda: array("q"))
     starts: bytearray = field(default_factory=bytearray)
+    fences: array[int] = field(default_factory=lambda: array("q"))
     #: The lines by which something was ordered of a group, or by which it was deleted.
     orders: dict[int, list[int]] = field(default_factory=dict)
+    #: The groups that were deleted.
+    deleted: set[int] = field(default_factory=set)
     #: The lines of group after group, and where those of each begin.
     by_group: array[int] = field(default_factory=lambda: array("I"))
     begins: array[int] = field(default_factory=lambda: array("I"))
     nodes: dict[str, NodeLines] = field(default_factory=dict)
-    deleted_ms: dict[str, list[int]] = field(default_factory=dict)
+    #: By topic, when it was deleted and by which node's clock, the earliest first.
+    deletions: dict[str, list[Deletion]] = field(default_factory=dict)
     #: Where numbers are missing: between which dates.
     missing: list[tuple[int, int]] = field(default_factory=list)
     lines: int = 0
@@ -123,7 +129,9 @@ class Scan:
         )
 
     def finish(self) -> None:
-        """Sort the lines by group."""
+        """Sort the lines by group, and deletions by their dates."""
+        for each in self.deletions.values():
+            each.sort()
         counts = [0] * (len(self.names) + 1)
         for group in self.groups:
             counts[group + 1] += 1
@@ -154,6 +162,9 @@ class _Scanner:
         #: The numbers of groups by their names as they stand in lines.
         self._quoted: dict[bytes, int] = {}
         self._copied_bytes = 0
+        #: The node whose lines are being read, and the fences under which it has groups.
+        self._node = ""
+        self._fences: dict[int, int] = {}
 
     def scan(self) -> Scan:
         for number, path in enumerate(self._found.files):
@@ -217,11 +228,13 @@ class _Scanner:
         group = found.number_of(name) if name else None
         self._count(values["node"], values["seq"], ts, group)
         if kind == "topic_changed" and values["change"] == "deleted":
-            found.deleted_ms.setdefault(values["topic"], []).append(ts)
+            found.deletions.setdefault(values["topic"], []).append((ts, values["node"]))
         if group is None or kind == OffsetsCommitted.kind:
             return
         if kind in STANDING or (kind == "group_deleted" and group in found.orders):
             found.orders.setdefault(group, []).append(len(found.groups))
+        if kind == "group_deleted":
+            found.deleted.add(group)
         if copies:
             number, offset = len(found.files), self._copy(line)
         found.groups.append(group)
@@ -229,6 +242,18 @@ class _Scanner:
         found.places.append(offset)
         found.dates.append(ts)
         found.starts.append(kind == "rebalance_started")
+        found.fences.append(self._fence(group, values))
+
+    def _fence(self, group: int, values: dict[str, Any]) -> int:
+        """Under which fence a line was written, as `Scan` has it; a node's files come in order."""
+        if values["node"] != self._node:
+            self._node = values["node"]
+            self._fences.clear()
+        if values["kind"] == "group_recovered":
+            self._fences[group] = values["fence"] or 0
+        elif values.get("from_state") == "Empty":
+            self._fences[group] = -abs(self._fences.get(group, 0))
+        return self._fences.get(group, 0)
 
     def _copy(self, line: bytes) -> int:
         found = self._found

@@ -59,6 +59,8 @@ class FoundLine:
     #: Where lines are missing: between which dates, as far as those are known.
     since_ms: int | None = None
     until_ms: int | None = None
+    #: When it was by then, if dates of several nodes may disagree and that is known.
+    at_ms: int | None = None
 
     @property
     def date_ms(self) -> int | None:

@@ -104,8 +104,8 @@ def collect(found: Iterable[FoundLine], since_ms: int, breathe: Callable[[], Non
             continue
         source = Source(values["node"], values["seq"], ts, values, len(line.text))
         sources.setdefault((source.node, source.seq), source)
-        collected.first_ms = ts
-        if ts < since_ms:
+        collected.first_ms = at_ms = ts if line.at_ms is None else line.at_ms
+        if at_ms < since_ms:
             # One that another one cut short tells nothing: it has no end.
             before += line.kind == RebalanceCompleted.kind
             if before > _REBALANCES_BEFORE and line.kind == RebalanceStarted.kind:
