@@ -100,8 +100,9 @@ def _forwards(lines: Iterable[Line]) -> Iterator[Line]:
 # -- one replay ------------------------------------------------------------------------------------
 
 
-#: With more processes, a replay takes too long.
+#: With more processes, or partitions of a topic, a replay takes too long.
 _PROCESSES_MAX: Final = 1_000
+_PARTITIONS_MAX: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,15 +147,28 @@ def _replayed(task: Task) -> dict[str, Any]:
     if task.place == AS_RECORDED:
         return span | _recorded(lines, task.group)
     recording, changes = read_recording(lines, task.group), Changes.parse(task.overrides)
+    _require_bearable(recording)
+    # The same seeds for all settings, so that differences between settings are not chance.
+    seed = crc32(f"{task.group}/{task.seed}".encode())
+    cost = replay(recording, changes, seed=seed, steps_max=task.steps_max)
+    return span | _row(cost) | _background(recording, changes)
+
+
+def _require_bearable(recording: Recording) -> None:
+    """Raise `ValueError` if there is too much to be replayed."""
     if len(recording.members) > _PROCESSES_MAX:
         raise ValueError(
             f"{len(recording.members):,} processes took part and a replay takes "
             f"{_PROCESSES_MAX:,} at most: choose a shorter time"
         )
-    # The same seeds for all settings, so that differences between settings are not chance.
-    seed = crc32(f"{task.group}/{task.seed}".encode())
-    cost = replay(recording, changes, seed=seed, steps_max=task.steps_max)
-    return span | _row(cost) | _background(recording, changes)
+    wanted = {topic for member in recording.members for topic in member.topics}
+    grown = ((topic, count) for _, topic, count in recording.topic_changes)
+    for topic, count in (*recording.topics.items(), *grown):
+        if topic in wanted and count > _PARTITIONS_MAX:
+            raise ValueError(
+                f"{topic} has {count:,} partitions and a replay takes topics of "
+                f"{_PARTITIONS_MAX:,} at most"
+            )
 
 
 def _recorded(lines: Sequence[Line], group: str) -> dict[str, Any]:

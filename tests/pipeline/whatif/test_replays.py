@@ -11,6 +11,7 @@ import pytest
 from coterie_pipeline.whatif import replays
 from coterie_pipeline.whatif.replays import Task, replay_task
 from coterie_pipeline.whatif.table import RUNS
+from tests.support.flapping import TOPICS
 
 Flapping = Callable[[str, int], list[str]]
 
@@ -77,6 +78,26 @@ def test_replay_that_takes_too_long_says_so(flapping: Flapping) -> None:
 def test_setting_that_clients_refuse_says_why(flapping: Flapping) -> None:
     row = replay_task(task_of(flapping("billing", 1), heartbeat_interval_ms="20000"))
     assert row["why"].startswith("heartbeat_interval must be at most a third of session_timeout")
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+@pytest.mark.parametrize("partitions", [20_001, 2**31 - 1])
+def test_topic_with_more_partitions_than_is_bearable_says_so(
+    flapping: Flapping, partitions: int, *, is_told: bool
+) -> None:
+    """Whether a line tells how many there are, or only that a member has the last one."""
+    (topic,) = TOPICS
+    lines = [json.loads(text) for text in flapping("billing", 1)]
+    for line in lines:
+        if line["kind"] == "topic_changed":
+            line["partitions"] = partitions
+        elif line["kind"] == "rebalance_completed" and line["assigned"]:
+            next(iter(line["assigned"].values()))[topic] = [partitions - 1]
+    kept = [line for line in lines if is_told or line["kind"] != "topic_changed"]
+    row = replay_task(task_of([json.dumps(line) for line in kept]))
+    assert row["why"] == (
+        f"{topic} has {partitions:,} partitions and a replay takes topics of 20,000 at most"
+    )
 
 
 def test_history_without_lines_says_so() -> None:
