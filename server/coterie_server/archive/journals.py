@@ -103,12 +103,13 @@ class Journals:
 
     def standing(self, end: GroupEnd) -> list[OperationView]:
         """What administrators had ordered, and still stood as the journal ends."""
-        numbers = self.scan.orders.get(self.scan.numbers[end.group], ())
+        group = self.scan.numbers[end.group]
+        numbers = in_order(self.scan, group, self.scan.orders.get(group, ()))
         return [
             replace(each, left=end.owned_by(each.member, each.instance))
             if each.operation == DRAIN
             else each
-            for each in standing_in(GroupLines(self._sources(numbers)))
+            for each in standing_in(self._sources(numbers))
         ]
 
     def brief_end(self, group: str) -> GroupEnd:
@@ -121,7 +122,7 @@ class Journals:
     def _find_end(self, group: str, most: int) -> GroupEnd:
         numbers = self._newest_first(group)
         while True:
-            sources = self._sources(numbers[:most])
+            sources = sorted(self._sources(numbers[:most]), key=lambda it: (it.node, it.seq))
             is_all = most >= len(numbers)
             lines = GroupLines(sources if is_all else _placeable(sources))
             found = end_of(group, lines, self.scan.deletions)
@@ -130,6 +131,7 @@ class Journals:
             most *= 10
 
     def _sources(self, numbers: Sequence[int]) -> list[Source]:
+        """Lines in the order of the numbers, of each the first that is found."""
         sources: dict[tuple[str, int], Source] = {}
         for number in numbers:
             try:
@@ -139,7 +141,7 @@ class Journals:
                 continue
             source = Source(values["node"], values["seq"], values["ts"], values, len(text))
             sources.setdefault((source.node, source.seq), source)
-        return [sources[key] for key in sorted(sources)]
+        return list(sources.values())
 
     # -- the past ------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from coterie_server.http.group_view import OperationView
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from coterie_protocol.replay.order import Placed
+    from coterie_protocol.replay import Source
 
 __all__ = ["STANDING", "standing_in"]
 
@@ -19,32 +19,33 @@ __all__ = ["STANDING", "standing_in"]
 STANDING: Final = frozenset({"operation_started", "operation_ended"})
 
 
-def standing_in(lines: Iterable[Placed]) -> list[OperationView]:
+def standing_in(lines: Iterable[Source]) -> list[OperationView]:
     """What stands after lines of these kinds, and those by which a group was deleted."""
     found: list[OperationView] = []
     for line in lines:
-        if line.kind == "group_deleted":
-            found.clear()
-        elif line.kind == "operation_started":
-            found.append(_started(line))
-        elif line.kind == "operation_ended":
-            found = [left for each in found if (left := _left(each, line.values))]
+        match line.values["kind"]:
+            case "group_deleted":
+                found.clear()
+            case "operation_started":
+                found.append(_started(line.ts, line.values))
+            case "operation_ended":
+                found = [left for each in found if (left := _left(each, line.values))]
     return found
 
 
-def _started(line: Placed) -> OperationView:
-    is_drain = line["operation"] == DRAIN
+def _started(ts_ms: int, values: Mapping[str, Any]) -> OperationView:
+    is_drain = values["operation"] == DRAIN
     return OperationView(
-        operation=line["operation"],
-        member=line["member"],
-        instance=line["instance"],
-        partitions=line["partitions"],
-        at_a_time=line["at_a_time"] if is_drain else None,
+        operation=values["operation"],
+        member=values["member"],
+        instance=values["instance"],
+        partitions=values["partitions"],
+        at_a_time=values["at_a_time"] if is_drain else None,
         left=None,
-        by=line["by"],
-        reason=line["reason"],
-        since_ms=line.at,
-        until_ms=line["until"],
+        by=values["by"],
+        reason=values["reason"],
+        since_ms=ts_ms,
+        until_ms=values["until"],
         followed=True,  # whether a member follows it is in no journal
     )
 

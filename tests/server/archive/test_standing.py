@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +59,11 @@ def ended(
 async def standing(folder: Path, *events: Event) -> list[dict[str, Any]]:
     """What the page of a group shows after these."""
     lines = [Line(DATE_MS + n, "1", n, event) for n, event in enumerate((RECOVERED, *events), 1)]
+    return await shown_after(folder, lines)
+
+
+async def shown_after(folder: Path, lines: Iterable[Line]) -> list[dict[str, Any]]:
+    """What the page of a group shows after lines of any nodes."""
     write_journal(lines, folder)
     journals = Journals.read([folder], lambda _: None)
     try:
@@ -90,6 +97,19 @@ async def test_what_ended_does_not_stand(tmp_path: Path) -> None:
         ("drain", "bob", 1),
         ("freeze", None, None),
     ]
+
+
+async def test_what_another_node_ended_does_not_stand_whatever_its_clock_says(
+    tmp_path: Path,
+) -> None:
+    again = replace(RECOVERED, fence=2)
+    lines = [
+        Line(DATE_MS, "1", 1, RECOVERED),
+        Line(DATE_MS + 5, "1", 2, started("drain", "ann")),
+        Line(DATE_MS - 60_000, "2", 1, again),
+        Line(DATE_MS - 59_000, "2", 2, ended("drain", "ann")),
+    ]
+    assert await shown_after(tmp_path, lines) == []
 
 
 async def test_a_part_of_what_was_pinned_can_end(tmp_path: Path) -> None:
