@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from coterie_cli.commands.console import say_what_was_read
 from coterie_cli.main import app
+from coterie_server.archive import Journals
 from tests.live.daemon import coterie, environment
 from tests.pipeline.kafka_logs.broker_logs import OldLog, first_generation, member
 from tests.support.processes import killed_on_error
@@ -68,6 +70,21 @@ def test_it_answers_until_it_is_interrupted(tmp_path: Path, number: signal.Signa
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 0
     assert errors == ""
+
+
+def test_nodes_whose_numbers_are_used_twice_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tell_an_hour(tmp_path)
+    found = Journals.read([tmp_path], lambda _: None)
+    found.scan.mixed |= {"2", "1"}
+    say_what_was_read(found)
+    found.close()
+    said = capsys.readouterr().err.splitlines()
+    assert [line.partition(": ")[0] for line in said] == [
+        "Different lines of node 1 have the same numbers",
+        "Different lines of node 2 have the same numbers",
+    ]
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from coterie_server.address import Address
     from coterie_server.archive import Journals
 
-__all__ = ["console"]
+__all__ = ["console", "say_what_was_read"]
 
 #: How many lines are named that can't be read.
 _NAMED: Final = 5
@@ -45,7 +45,7 @@ def console(
             found = Journals.read(journals, lambda lines: show(f"{lines:,} lines read"))
         except ArchiveError as error:
             fail(str(error), FAILED)
-    _say_what_was_read(found)
+    say_what_was_read(found)
     with raising_interrupts():
         try:
             asyncio.run(_serve(found, address, opens=open_))
@@ -70,7 +70,8 @@ def _address(text: str) -> Address:
     return address
 
 
-def _say_what_was_read(journals: Journals) -> None:
+def say_what_was_read(journals: Journals) -> None:
+    """Tell what there is, and what is wrong with it."""
     found = journals.scan
     first_ms = min(each.first_ms for each in found.nodes.values())
     nodes = sorted(found.nodes)
@@ -82,6 +83,13 @@ def _say_what_was_read(journals: Journals) -> None:
     )
     if found.missing:
         say(f"Lines are missing in {count_of(len(found.missing), 'place')}.", err=True)
+    for node in sorted(found.mixed)[:_NAMED]:
+        say(
+            f"Different lines of node {node} have the same numbers: it began anew with an empty"
+            " journal, or two nodes have that name. What its lines tell may be mixed up: give those"
+            " of one life alone.",
+            err=True,
+        )
     for line in found.examples[:_NAMED]:
         say(f"not read: {line}", err=True)
     more = found.unread + found.torn - _NAMED

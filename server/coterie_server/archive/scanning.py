@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
 from typing import IO, Any, Final
+from zlib import crc32
 
 from coterie_protocol.journal import JournalError, OffsetsCommitted, read_values
 from coterie_protocol.replay import Deletion
@@ -105,6 +106,8 @@ class Scan:
     deletions: dict[str, list[Deletion]] = field(default_factory=dict)
     #: Where numbers are missing: between which dates.
     missing: list[tuple[int, int]] = field(default_factory=list)
+    #: Nodes of which different lines have one number: one that began anew, or two of one name.
+    mixed: set[str] = field(default_factory=set)
     lines: int = 0
     commits: int = 0
     unread: int = 0
@@ -162,6 +165,11 @@ class _Scanner:
         #: The numbers of groups by their names as they stand in lines.
         self._quoted: dict[bytes, int] = {}
         self._copied_bytes = 0
+        #: The line that is being read, and whether one was in its file before.
+        self._line = b""
+        self._has_begun = False
+        #: The checksums of the first lines of files, by their nodes and numbers.
+        self._heads: dict[tuple[str, int], int] = {}
         #: The node whose lines are being read, and the fences under which it has groups.
         self._node = ""
         self._fences: dict[int, int] = {}
@@ -177,7 +185,7 @@ class _Scanner:
         return self._found
 
     def _read(self, file: IO[bytes], number: int, path: str) -> None:
-        offset, line_number = 0, 0
+        offset, line_number, self._has_begun = 0, 0, False
         copies = is_packed(self._found.files[number])
         lines = lines_of(file)
         while True:
@@ -189,6 +197,7 @@ class _Scanner:
             if line is None:
                 return
             line_number += 1
+            self._line = line
             self._take(line, number, offset, copies=copies, where=(path, line_number))
             offset += len(line)
             if line_number % _TELL_LINES == 0:
@@ -270,6 +279,8 @@ class _Scanner:
         if group is not None and found.last_ms[group] < ts:
             found.last_ms[group] = ts
         known = found.nodes.get(node)
+        if not self._has_begun:
+            self._begin_file(node, seq, known)
         if known is None:
             known = found.nodes[node] = NodeLines(ts, ts, seq - 1)
         if seq > known.last_seq + 1 and len(found.missing) < _MISSING_MAX:
@@ -277,6 +288,13 @@ class _Scanner:
         known.last_seq = max(known.last_seq, seq)
         known.last_ms = max(known.last_ms, ts)
         known.lines += 1
+
+    def _begin_file(self, node: str, seq: int, known: NodeLines | None) -> None:
+        """Note whether a file begins with a number that a node has used, and is no copy."""
+        self._has_begun, digest = True, crc32(self._line)
+        if known is not None and seq <= known.last_seq and self._heads.get((node, seq)) != digest:
+            self._found.mixed.add(node)
+        self._heads[node, seq] = digest
 
     def _refuse(self, path: str, number: int, why: str, line: bytes) -> None:
         if len(self._found.examples) < _UNREAD_MAX:

@@ -8,6 +8,7 @@ import shutil
 import tracemalloc
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +114,23 @@ def test_a_compressed_file_that_is_cut_off_is_read_as_far_as_it_goes(
 def test_a_copy_of_a_journal_changes_nothing(read: Read, tmp_path: Path) -> None:
     tell_an_hour(tmp_path / "a")
     shutil.copytree(tmp_path / "a", tmp_path / "b")
-    assert past(read(tmp_path / "a", tmp_path / "b"), GROUP) == past(read(tmp_path / "a"), GROUP)
+    both = read(tmp_path / "a", tmp_path / "b")
+    assert past(both, GROUP) == past(read(tmp_path / "a"), GROUP)
+    assert both.scan.mixed == set()
+
+
+@pytest.mark.parametrize("lines_each", [300, 7])
+def test_a_node_that_began_anew_with_an_empty_journal_is_named(
+    read: Read, tmp_path: Path, lines_each: int
+) -> None:
+    """The journal of its former life was moved away, and both are given."""
+    lives = [simulated(97), simulated(98)]
+    for name, lines in zip("ab", lives, strict=True):
+        own = [replace(line, node="1") for line in lines]
+        write_journal(own, tmp_path / name, lines_each=lines_each)
+    write_journal([replace(line, node="2") for line in lives[0]], tmp_path / "b")
+    assert read(tmp_path / "a", tmp_path / "b").scan.mixed == {"1"}
+    assert read(tmp_path / "b").scan.mixed == set()
 
 
 @pytest.mark.parametrize(
