@@ -35,6 +35,7 @@ class Backfill:
     """Looks up what a node's history does not know, because it was before the node's start.
 
     `segments` are the journal's files of the node's former lives; None if it keeps no journal.
+    `has_all` says that no node with a journal elsewhere can have had a group.
     """
 
     def __init__(
@@ -43,8 +44,11 @@ class Backfill:
         segments: Sequence[Segment] | None,
         started_ms: int,
         limits: ReadLimits | None = None,
+        *,
+        has_all: bool = True,
     ) -> None:
         self.history = history
+        self._has_all = has_all
         self._segments = segments
         self._started_ms = started_ms
         self._limits = limits or ReadLimits()
@@ -111,11 +115,15 @@ class Backfill:
             if starts >= enough:
                 break
         _replay(reversed(found), former)
-        return self._beginning(reader)
+        return self._beginning(reader, former)
 
-    def _beginning(self, reader: BackwardReader) -> Beginning:
+    def _beginning(self, reader: BackwardReader, former: History) -> Beginning:
         if reader.reached_limit:
             return Beginning(reader.oldest_ms, HistoryLimit.READ_BACK)
+        if not self._has_all:
+            read_back_ms = former.read_back_ms(reader.group, self._started_ms)
+            if read_back_ms is not None:
+                return Beginning(read_back_ms, HistoryLimit.MISSING)
         since_ms = self._started_ms if reader.oldest_ms is None else reader.oldest_ms
         return Beginning(since_ms, HistoryLimit.JOURNAL)
 

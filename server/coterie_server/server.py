@@ -230,7 +230,9 @@ class Server:
         """Note which files the journal has, before this life's lines begin another."""
         directory = self.options.data_dir
         segments = None if directory is None else list_segments(directory / "journal")
-        backfill = Backfill(self.history, segments, self.clock.date_ms())
+        # A store in a data directory is that of the nodes that write their journals there.
+        has_all = self.options.store is None
+        backfill = Backfill(self.history, segments, self.clock.date_ms(), has_all=has_all)
         self._parts.push_async_callback(backfill.close)
         return backfill
 

@@ -72,6 +72,7 @@ def restarted(
     generation: int | None = None,
     kept: int = 20,
     limits: ReadLimits | None = None,
+    has_all: bool = True,
 ) -> tuple[History, Beginning]:
     """The history of the group `g` on a node that started with that journal.
 
@@ -82,7 +83,7 @@ def restarted(
     async def ask() -> tuple[History, Beginning]:
         history = History(kept)
         segments = None if folder is None else list_segments(folder)
-        backfill = Backfill(history, segments, STARTED_MS, limits)
+        backfill = Backfill(history, segments, STARTED_MS, limits, has_all=has_all)
         for ts, event in live:
             history.observe(ts, event)
         beginning = await backfill.look_up("g", now)

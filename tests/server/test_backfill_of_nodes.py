@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from coterie_protocol.journal import Event, OffsetsCommitted
 from coterie_server.history import Beginning, HistoryLimit, RebalanceOutcome
 from tests.server.restarts import (
     STARTED_MS,
@@ -16,6 +17,8 @@ from tests.server.restarts import (
     uninterrupted,
     write,
 )
+
+COMMIT = OffsetsCommitted(group="other", member="", generation=-1, offsets={"t": {"0": 5}})
 
 
 def test_lines_of_workers_that_took_turns_are_in_the_order_of_time(tmp_path: Path) -> None:
@@ -82,3 +85,37 @@ def test_rebalance_is_not_put_together_with_one_of_a_later_generation(tmp_path: 
     ]
     assert history.last("g")[0].detail == ""
     assert beginning == Beginning(STARTED_MS, HistoryLimit.MISSING)
+
+
+@pytest.mark.parametrize(
+    ("former", "known_since_ms"),
+    [
+        ([], STARTED_MS),
+        ([(8_000, recovered(3)), *round_of(9_000, 4)], 8_000),
+        ([*round_of(9_000, 4)], 4_000),
+    ],
+)
+def test_before_a_node_had_the_group_its_journal_tells_nothing(
+    tmp_path: Path, former: list[tuple[int, Event]], known_since_ms: int
+) -> None:
+    """Where other nodes share the store, theirs do; the journal as such goes back further."""
+    write(tmp_path, [(4_000, COMMIT), *former])
+    live = [(STARTED_MS, recovered(4))]
+    _, beginning = restarted(tmp_path, live, has_all=False)
+    is_missing = known_since_ms > 4_000
+    limit = HistoryLimit.MISSING if is_missing else HistoryLimit.JOURNAL
+    assert beginning == Beginning(known_since_ms, limit)
+    _, alone = restarted(tmp_path, live)
+    assert alone == Beginning(4_000, HistoryLimit.JOURNAL)
+
+
+def test_a_group_that_was_founded_here_is_known_in_full(tmp_path: Path) -> None:
+    write(tmp_path, [*round_of(1_000, 1, "Empty")])
+    assert restarted(tmp_path, [(STARTED_MS, recovered(1))], has_all=False)[1] == Beginning(
+        None, HistoryLimit.COMPLETE
+    )
+    new = round_of(STARTED_MS, 1, "Empty")
+    (tmp_path / "empty").mkdir()
+    assert restarted(tmp_path / "empty", new, has_all=False)[1] == Beginning(
+        None, HistoryLimit.COMPLETE
+    )

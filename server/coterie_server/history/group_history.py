@@ -93,6 +93,15 @@ class GroupHistory:
         """Whether nothing was told of how the group came into a generation."""
         return self.generation is not None and generation > self.generation
 
+    def follow(self, past: GroupHistory, generation: int, at_ms: int) -> None:
+        """Take note of what is missing since a former life, which this one went on from at a time.
+
+        `generation` is that of the group, for a life in which none was told.
+        """
+        first = self.first_generation
+        is_gap = past.lacks(generation if first is None else first)
+        self.gap_ms = self.gap_ms or (at_ms if is_gap else past.gap_ms)
+
     def drop_oldest(self) -> None:
         """Forget the oldest of the last rebalances."""
         self.dropped_ms = self.last.popleft().ended_ms

@@ -107,6 +107,11 @@ class History:
             return Beginning(None, HistoryLimit.COMPLETE)
         return known.beginning if known else None
 
+    def read_back_ms(self, group: str, otherwise: int) -> int | None:
+        """When a group was read back, if that was told of it first; `otherwise` if nothing was."""
+        known = self._groups.get(group)
+        return otherwise if known is None else known.recovered_ms
+
     @property
     def limit(self) -> int:
         """How many rebalances of a group are kept."""
@@ -346,10 +351,7 @@ class History:
         if past is None:
             return
         at_ms = group.recovered_ms or self._recovered_ms or started_ms
-        first = group.first_generation
-        if past.lacks(generation if first is None else first):
-            past.gap_ms = at_ms
-        group.gap_ms = group.gap_ms or past.gap_ms
+        group.follow(past, generation, at_ms)
         if group.is_carried_over:
             group.running, group.late, group.awaited = past.running, past.late, past.awaited
             group.came, group.went = past.came, past.went

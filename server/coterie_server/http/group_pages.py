@@ -139,7 +139,7 @@ _LIMITS: Final[Mapping[HistoryLimit, str]] = {
     HistoryLimit.NO_JOURNAL: "The node keeps no journal, so this is all since it started.",
     HistoryLimit.TAKEN_OVER: "Another node coordinated the group before; its journal has the rest.",
     HistoryLimit.MISSING: (
-        "Some rebalances before are missing: another node coordinated the group meanwhile, or the"
-        " node was killed before it had written them down."
+        "What was before is not in this node's journal: another node coordinated the group, or the"
+        " lines were lost or deleted."
     ),
 }
