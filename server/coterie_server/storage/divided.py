@@ -167,8 +167,16 @@ class DividedStore(Store):
     # -- nodes ---------------------------------------------------------------------------------
 
     async def reserve(self, owner: str, ttl_ms: int) -> None:
-        """Reserve a name for this process for as long as the store is open."""
+        """Reserve a name for this process for as long as the store is open.
+
+        Nobody divides the store from then on, but somebody may have since it was opened.
+        """
         await self._main.reserve(owner, ttl_ms)
+        if (files := await self._main.count_files()) != self.files:
+            raise StoreError(
+                f"{self.url} was divided into {files} files while this node opened it: start the"
+                " node again"
+            )
 
     async def renew(
         self, owner: str, note: bytes, leases: Iterable[Lease], ttl_ms: int

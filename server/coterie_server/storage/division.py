@@ -1,7 +1,8 @@
 """Divides a store that no process uses into more files than it has.
 
 A node that uses it by the name of its file would go on with the files that there were, so the names
-of all nodes are held meanwhile.
+of all nodes are held meanwhile.  One that comes by another name writes to the main file when it has
+that: before the new files count, which stops the division, or after, and then it knows of them.
 
 The new files are written first, under names that say how many there are.  Then one transaction of
 the main file says that they count, and drops what went into them.  A process that is killed before
@@ -14,7 +15,7 @@ import contextlib
 import os
 import sqlite3
 import uuid
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Final
@@ -25,7 +26,7 @@ from coterie_server.storage.damage import Damage, check_records, damaged
 from coterie_server.storage.divided import PART, not_its_part, part_name, part_path
 from coterie_server.storage.guard import read_progress
 from coterie_server.storage.lock import FileLock, HeldError, locks_of_names
-from coterie_server.storage.mark import Mark, mark_path
+from coterie_server.storage.mark import Mark, Progress, mark_path
 from coterie_server.storage.schema import explain, open_database
 from coterie_server.storage.transaction import FILES, read_agreed
 
@@ -62,22 +63,22 @@ def divide(path: Path, files: int) -> None:
         if not begun or before >= files:
             return
         _log.info("dividing the store", path=str(path), files=files, files_before=before)
-        with _names_held(path) as names:
-            _divide(path, main, before, files, names)
+        progress = read_progress(main)  # before names are held, as others may come from then on
+        with _names_held(path):
+            _divide(path, main, before, files, progress)
 
 
 @contextlib.contextmanager
-def _names_held(path: Path) -> Iterator[Collection[str]]:
+def _names_held(path: Path) -> Iterator[None]:
     """Hold the names of all nodes that there were; raise `StoreError` if one of them runs."""
-    locks = locks_of_names(path.resolve())
     with contextlib.ExitStack() as held:
-        for each in locks.values():
+        for each in locks_of_names(path.resolve()).values():
             try:
                 lock = FileLock(each)
             except HeldError as error:
                 raise _in_use(path, f"process {error.holder}") from None
             held.callback(lock.release, delete=True)
-        yield locks.keys()
+        yield
 
 
 def _in_use(path: Path, by: str) -> StoreError:
@@ -88,7 +89,7 @@ def _in_use(path: Path, by: str) -> StoreError:
 
 
 def _divide(
-    path: Path, main: sqlite3.Connection, before: int, files: int, names: Collection[str]
+    path: Path, main: sqlite3.Connection, before: int, files: int, progress: Progress
 ) -> None:
     old = range(before) if before > 1 else ()
     with contextlib.ExitStack() as stack:
@@ -99,7 +100,8 @@ def _divide(
         ids = [_fill(part_path(path, n, files), n, files, sources) for n in range(files)]
     _sync_folder(path.resolve().parent)
     main.execute("BEGIN IMMEDIATE")
-    _refuse_newcomers(path, names)
+    if read_progress(main) != progress:
+        raise _in_use(path, "another process")
     main.execute(_COUNT)
     main.execute("DELETE FROM records WHERE shard >= 0")
     main.execute("DELETE FROM leases WHERE shard >= 0")
@@ -109,12 +111,6 @@ def _divide(
     _write_mark(path, main)
     for number in old:
         _delete(part_path(path, number, before))
-
-
-def _refuse_newcomers(path: Path, names: Collection[str]) -> None:
-    """Raise `StoreError` if a node has come by a name that was not held."""
-    for name in locks_of_names(path.resolve()).keys() - names:
-        raise _in_use(path, name)
 
 
 @contextlib.contextmanager

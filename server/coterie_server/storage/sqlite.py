@@ -194,6 +194,10 @@ class SqliteStore(Store):
             return int(known)
         return await self._opened().write(lambda transaction: transaction.agree_on_files(wanted))
 
+    async def count_files(self) -> int:
+        """Return of how many files the store consists, by a transaction, which others notice."""
+        return await self._opened().write(lambda transaction: transaction.agree_on_files(1))
+
     async def replace_agreed(self, name: str, value: str) -> None:
         """Store a value under a name, whatever was agreed before."""
         await self._opened().write(lambda transaction: transaction.replace_agreed(name, value))

@@ -19,7 +19,6 @@ from coterie_server.storage import (
     division,
 )
 from coterie_server.storage.division import divide
-from coterie_server.storage.lock import FileLock
 
 TTL_MS = 10_000
 SHARDS = range(-1, 7)
@@ -255,22 +254,47 @@ def test_store_in_use_is_not_divided(tmp_path: Path, files: int) -> None:
 def test_store_that_a_node_comes_to_meanwhile_is_not_divided(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """It may even have gone again: what it wrote is where the division looked before."""
     path = tmp_path / "c.db"
     asyncio.run(fill(DividedStore(path)))
-    held = asyncio.run(content(DividedStore(path)))
+
+    async def come_and_go() -> None:
+        async with DividedStore(path) as store:
+            await store.reserve("node-9", TTL_MS)
+            (lease,) = await store.claim([3], "ann", TTL_MS)
+            await store.append(lease, [(b"a", b"after")])
 
     sync = division._sync_folder  # noqa: SLF001  # as what is done before it counts
-    came: list[FileLock] = []
 
-    def come(folder: Path) -> None:
+    def meanwhile(folder: Path) -> None:
         sync(folder)
-        came.append(FileLock(tmp_path / "c.db-node-9.lock"))
+        asyncio.run(come_and_go())
 
-    monkeypatch.setattr(division, "_sync_folder", come)
-    with pytest.raises(StoreError, match="in use by node-9"):
+    monkeypatch.setattr(division, "_sync_folder", meanwhile)
+    with pytest.raises(StoreError, match="in use by another process"):
         divide(path, 2)
-    came.pop().release()
-    assert asyncio.run(content(DividedStore(path))) == held
+    monkeypatch.undo()
+    divide(path, 2)
+    assert (b"a", b"after") in asyncio.run(content(DividedStore(path)))[4]  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("files", [1, 2])
+def test_node_that_opened_a_store_before_it_was_divided_does_not_use_it(
+    tmp_path: Path, files: int
+) -> None:
+    """It would write where no other node reads."""
+    path = tmp_path / "c.db"
+    asyncio.run(fill(DividedStore(path, files=files)))
+
+    async def run() -> None:
+        async with DividedStore(path) as store:
+            divide(path, 3)
+            with pytest.raises(StoreError, match="was divided into 3 files"):
+                await store.reserve("node-9", TTL_MS)
+        async with DividedStore(path) as store:
+            await store.reserve("node-9", TTL_MS)
+
+    asyncio.run(run())
 
 
 def test_store_of_nodes_that_were_killed_is_divided(tmp_path: Path) -> None:
