@@ -20,6 +20,8 @@ class TcpProxy:
         #: How many bytes came from programs, unless a test has set it back.
         self.requested = 0
         self._request_came = asyncio.Event()
+        #: How long each way takes.
+        self.delay_s = 0.0
         #: Whether new connections are closed at once.
         self.refuses = False
         self._requests = asyncio.Event()
@@ -127,6 +129,7 @@ class TcpProxy:
                 if counts:
                     self.requested += len(data)
                     self._request_came.set()
+                await asyncio.sleep(self.delay_s)
                 await gate.wait()
                 sink.write(data)
                 await sink.drain()

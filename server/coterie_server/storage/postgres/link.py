@@ -15,6 +15,7 @@ import asyncpg
 from coterie_server.frames_of_errors import without_frames
 from coterie_server.storage.abc import StoreError
 from coterie_server.storage.postgres.address import Address
+from coterie_server.storage.postgres.attempts import Attempts
 from coterie_server.storage.postgres.errors import (
     FAILURES,
     StandbyError,
@@ -27,6 +28,7 @@ from coterie_server.storage.postgres.errors import (
 __all__ = ["ANSWER_S", "Link", "Session"]
 
 T = TypeVar("T")
+Host = tuple[str | None, int | None]
 
 #: How long a statement may take.  Disks that stand still for seconds do recover.
 ANSWER_S: Final = 10.0
@@ -37,6 +39,9 @@ _LONGER_S: Final = 0.5
 #: the answer may take.
 _IDLE_S: Final = 30.0
 _TRIED_S: Final = 2.0
+#: After how long an attempt to connect is given up: on a slow network, to say hello takes a dozen
+#: round trips, and those to a server that is silent must not pile up.
+_ATTEMPT_S: Final = 5.0
 #: How long to leave it at that if a connection can't be made now and no call wants one.
 _LEFT_S: Final = 10.0
 #: Has a transaction be durable, and the server warn if it is not.  The setting may be switched off
@@ -138,7 +143,7 @@ class Link:
         self._address = address
         self._answer_s = answer_s
         #: The servers, the one that was last found good first.
-        self._hosts = list(address.hosts or ((None, None),))
+        self._hosts: list[Host] = list(address.hosts or ((None, None),))
         self._session: Session | None = None
         #: How many connections it has made.
         self.connections = 0
@@ -160,10 +165,10 @@ class Link:
     ) -> T:
         """Do some work on a connection; raises `StoreError`, and never takes much longer than told.
 
-        If there is no connection, one is awaited for a while; no attempt takes longer than an
-        answer may.  Work that lost its connection is tried again meanwhile if, with `repeat`, it
-        may have its effect twice; and so is work that is known to have had no effect because of
-        something that passes.
+        If there is no connection, one is awaited for a while; another attempt begins beside one
+        that takes longer than an answer may.  Work that lost its connection is tried again
+        meanwhile if, with `repeat`, it may have its effect twice; and so is work that is known to
+        have had no effect because of something that passes.
         """
         loop = asyncio.get_running_loop()
         answer_s = self._answer_s if answer_s is None else answer_s
@@ -278,39 +283,38 @@ class Link:
             if self._session.is_open:
                 return self._session
             self.abort()
-        loop = asyncio.get_running_loop()
-        for pause_s in _pauses():
-            try:
-                self._session = await self._connect(min(until, loop.time() + attempt_s))
-                self.connections += 1
-            except (*FAILURES, StandbyError) as error:
-                self._end_if_cancelled()
-                # That the last attempt had little time left explains nothing.
-                failure = failure if isinstance(error, TimeoutError) else without_frames(error)
-                if is_refusal(error) or loop.time() + pause_s > until:
-                    break
-            else:
-                return self._session
-            await asyncio.sleep(pause_s)
+        async with Attempts[Host, Session](Session.abort) as attempts:
+            loop = asyncio.get_running_loop()
+            for pause_s in _pauses():
+                try:
+                    until_next = min(until, loop.time() + attempt_s)
+                    self._session = await self._connect(attempts, until_next)
+                    self.connections += 1
+                except (*FAILURES, StandbyError) as error:
+                    # That the last attempt had little time left explains nothing.
+                    failure = failure if isinstance(error, TimeoutError) else without_frames(error)
+                    if is_refusal(error) or loop.time() + pause_s > until:
+                        break
+                else:
+                    return self._session
+                await asyncio.sleep(pause_s)
         raise explain(self._address.shown, failure) from failure
 
-    async def _connect(self, until: float) -> Session:
-        """Connect to the first server that can be written to."""
+    async def _connect(self, attempts: Attempts[Host, Session], until: float) -> Session:
+        """Connect to the first server that can be written to, or finish an earlier attempt."""
         loop = asyncio.get_running_loop()
         failure: Exception = TimeoutError()
         for number, host in enumerate(list(self._hosts)):
             # A server that is silent must not use up the time for those after it.
             share_s = max(until - loop.time(), 0.0) / (len(self._hosts) - number)
+            attempts.begin(host, asyncio.wait_for(self._connect_to(*host), _ATTEMPT_S))
             try:
-                with self._cancelled_by_none_but_callers():
-                    async with asyncio.timeout(share_s):
-                        session = await self._connect_to(*host)
+                good, session = await attempts.first(share_s)
             except (*FAILURES, StandbyError) as error:
-                self._end_if_cancelled()
                 failure = error
             else:
-                self._hosts.remove(host)
-                self._hosts.insert(0, host)
+                self._hosts.remove(good)
+                self._hosts.insert(0, good)
                 return session
         raise failure
 

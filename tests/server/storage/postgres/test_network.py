@@ -382,6 +382,32 @@ async def test_server_that_is_silent_is_tried_once(
             alone.abort()
 
 
+async def _nothing(_: link.Session) -> None:
+    pass
+
+
+@pytest.mark.parametrize("silent", [0, 2])
+async def test_slow_network_may_take_longer_to_connect_than_an_answer_may(
+    postgres: PostgresServer, proxy: TcpProxy, silent: int
+) -> None:
+    """To say hello takes several round trips, and those before it in the URL their time."""
+    proxy.delay_s = 0.05
+    async with contextlib.AsyncExitStack() as stack:
+        dumb = [await stack.enter_async_context(TcpProxy(postgres.port)) for _ in range(silent)]
+        for each in dumb:
+            each.hold_requests()
+        places = ",".join(f"127.0.0.1:{each.port}" for each in (*dumb, proxy))
+        url = f"postgresql://postgres@{places}/postgres?connect_timeout=60"
+        alone = link.Link(Address.parse(url))
+        await alone.run(_nothing, answer_s=0.15)
+        await alone.close()
+        for each in dumb:
+            each.go_on()
+        async with asyncio.timeout(30):  # what was begun in vain was given up
+            while any(each.connections for each in (*dumb, proxy)):  # noqa: ASYNC110  # the network's time
+                await asyncio.sleep(0.01)
+
+
 async def test_append_that_is_fenced_keeps_no_other_shard_waiting_for_long(
     postgres: PostgresServer, schema: str, database: Database
 ) -> None:

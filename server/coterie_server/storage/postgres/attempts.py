@@ -1,0 +1,59 @@
+"""Attempts to connect, of which the first that succeeds counts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, Generic, TypeVar
+
+__all__ = ["Attempts"]
+
+#: What is tried, and what it comes to.
+K = TypeVar("K")
+T = TypeVar("T")
+
+_ABORTED: Final = "the attempt was given up"
+
+
+class Attempts(Generic[K, T]):
+    """Attempts that go on beside each other: one that is slow is given up for none that is newer.
+
+    Use it as an async context manager, at whose end all are given up that go on.
+    """
+
+    def __init__(self, discard: Callable[[T], None]) -> None:
+        #: What becomes of what comes too late.
+        self._discard = discard
+        self._going: dict[asyncio.Task[T], K] = {}
+
+    async def __aenter__(self) -> Attempts[K, T]:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for task in self._going:
+            task.cancel()
+            task.add_done_callback(self._drop)
+        if self._going:
+            await asyncio.wait(self._going)
+
+    def _drop(self, task: asyncio.Task[T]) -> None:
+        if not task.cancelled() and task.exception() is None:
+            self._discard(task.result())
+
+    def begin(self, what: K, attempt: Coroutine[Any, Any, T]) -> None:
+        """Begin another."""
+        self._going[asyncio.create_task(attempt)] = what
+
+    async def first(self, within_s: float) -> tuple[K, T]:
+        """Return what was tried and has succeeded, or raise why one has failed."""
+        done, _ = await asyncio.wait(
+            self._going, timeout=within_s, return_when=asyncio.FIRST_COMPLETED
+        )
+        if not done:
+            raise TimeoutError
+        # One that succeeded first: the failures of others are of no interest then.
+        task = min(done, key=lambda each: each.cancelled() or each.exception() is not None)
+        what = self._going.pop(task)
+        if task.cancelled():  # by nobody here
+            raise ConnectionAbortedError(_ABORTED)
+        return what, task.result()
