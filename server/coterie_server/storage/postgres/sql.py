@@ -33,9 +33,10 @@ KEY_BYTES: Final = 1024
 #: In the fence of a shard without a lease.
 NO_TIMELINE: Final = -1
 
-#: How long a statement waits for rows that others have locked.  Writers hold them for milliseconds;
-#: a claim that waits long keeps its own rows locked.
+#: How long a statement waits for rows that others have locked, and which part of a lease at most.
+#: Writers hold them for milliseconds; a claim that waits long keeps its own rows locked.
 _LOCK_MS: Final = 1000
+_LOCKS_PER_LEASE: Final = 3
 
 
 class Statements:
@@ -60,7 +61,6 @@ class Statements:
             if has_timelines
             else "0"
         )
-        self._lock_timeout = f"SET LOCAL lock_timeout TO {_LOCK_MS}; "
 
     # -- records -------------------------------------------------------------------------------
 
@@ -110,7 +110,7 @@ class Statements:
         rows = f"SELECT shard FROM unnest('{asked}'::int[]) AS asked (shard) ORDER BY shard"
         until = f"clock_timestamp() + {_ms(ttl_ms)}"
         return (
-            f"{self._lock_timeout}{self.note_timeline(ttl_ms)}"
+            f"{_wait_for_locks(ttl_ms)}{self.note_timeline(ttl_ms)}"
             # The name has to last as long as the lease, or its next process would take that.
             f"UPDATE {self.nodes} SET expires_at = greatest(expires_at, {until})"
             f" WHERE owner = {name} AND life = {_bytes(life)}; "
@@ -135,7 +135,7 @@ class Statements:
         """Give up those of the leases that are held, and fence what was written under them."""
         under = _under((lease.shard, lease.fence) for lease in leases)
         return (
-            f"{self._lock_timeout}"
+            f"{_wait_for_locks()}"
             f"WITH held AS (SELECT shard FROM {self.leases}"
             f" WHERE {under} AND owner IS NOT NULL ORDER BY shard FOR UPDATE)"
             f" UPDATE {self.leases} AS lease SET epoch = lease.epoch + 1, owner = NULL,"
@@ -186,7 +186,7 @@ class Statements:
         until = f"clock_timestamp() + {_ms(ttl_ms)}"
         entry = (
             # A call that was given up goes on waiting on the server, and there may be many.
-            f"{self._lock_timeout}{self.note_timeline(ttl_ms)}"
+            f"{_wait_for_locks(ttl_ms)}{self.note_timeline(ttl_ms)}"
             f"INSERT INTO {self.nodes} AS node (owner, life, note, timeline, expires_at)"
             f" VALUES ({name}, {_bytes(life)}, {_bytes(note)}, {self.timeline}, {until})"
             " ON CONFLICT (owner) DO UPDATE SET note = excluded.note,"
@@ -373,6 +373,10 @@ def _bytes(value: bytes) -> str:
 
 def _text(value: str) -> str:
     return f"convert_from({_bytes(value.encode())}, 'UTF8')"
+
+
+def _wait_for_locks(ttl_ms: int = LEASE_MS_MAX) -> str:
+    return f"SET LOCAL lock_timeout TO {min(_LOCK_MS, ttl_ms // _LOCKS_PER_LEASE)}; "
 
 
 def _ms(count: int | str) -> str:

@@ -109,6 +109,17 @@ async def test_shard_that_is_stuck_keeps_no_other_from_being_claimed(
     assert len(await other.claim([0], "ann", TTL_MS)) == 1
 
 
+@pytest.mark.usefixtures("patient_claims")
+async def test_shard_that_is_stuck_is_awaited_for_a_part_of_a_lease_only(
+    store: PostgresStore, other: PostgresStore, database: Database
+) -> None:
+    """Or the leases on the others would be over when they are had."""
+    await claimed(store)
+    async with database.holding(FENCE), asyncio.timeout(30):
+        taken = await other.claim([0, 1, 2], "ann", 1000)
+        assert [lease.shard for lease in taken] == [1, 2]
+
+
 FENCES = "SELECT 1 FROM fences WHERE shard < 40 FOR SHARE"
 """Holds many shards, as one append to several does that stands still."""
 
