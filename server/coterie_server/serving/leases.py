@@ -23,6 +23,7 @@ from coterie_server.serving.clock import Soon
 from coterie_server.serving.lease_trust import LeaseTrust
 from coterie_server.serving.patience import Patience
 from coterie_server.serving.shares import Move, Scene, given_at_once, next_move
+from coterie_server.serving.trial import Trial
 from coterie_server.storage import StoreError
 
 if TYPE_CHECKING:
@@ -88,8 +89,8 @@ class LeaseKeeper:
         self._has_news = False
         #: Whether the store was looked at while shards were being claimed and given.
         self._is_to_move_again = False
-        #: When the node came, and when it last asked to have its leases renewed.
-        self._joined_s = self._renewed_s = -math.inf
+        #: When the node last asked to have its leases renewed.
+        self._trial, self._renewed_s = Trial(lease_s), -math.inf
         # Who is alone with a store has nobody to respect.
         self._patience = Patience(self._owner, 0.0 if look_ms is None else lease_s)
         #: Why the leases can't be renewed; empty if they can.
@@ -101,7 +102,7 @@ class LeaseKeeper:
         """Be one of the nodes that share these shards; return what is free for this one."""
         self._shards = shards
         await self._store.reserve(self._owner, self._ttl_ms)
-        self._joined_s = self._trust.now_s()
+        self._trial.come(self._trust.now_s())
         await self._renew()
         await self._look()
         # Because the name is reserved, leases under it are those of a process that has ended.
@@ -258,12 +259,15 @@ class LeaseKeeper:
 
     async def _renew(self) -> None:
         asked_s = self._trust.now_s()
-        before = self._settled()
+        before, is_late = self._settled(), not self._trust.holds
         self._has_news = False
-        note = self._holder.note(is_settled=not self._is_new(asked_s), is_leaving=self._is_leaving)
+        is_settled = not is_late and self._trial.is_over(asked_s)
+        note = self._holder.note(is_settled=is_settled, is_leaving=self._is_leaving)
         asking = self._store.renew(self._owner, note, list(before.values()), self._ttl_ms)
         self._take_in(before, {lease.shard: lease for lease in await self._answer_to(asking)})
         self._renewed_s = asked_s
+        if is_late:
+            self._trial.begin_again(asked_s)
         # A claim whose answer came meanwhile may have been asked for long before.
         self._trust.extend(min((asked_s, *self._claimed_s.values())), self._ttl_ms)
         if self.trouble:
@@ -275,10 +279,6 @@ class LeaseKeeper:
     def _settled(self) -> dict[int, Lease]:
         """The leases of which no claim is about to make others."""
         return {s: lease for s, lease in self._leases.items() if s not in self._claims.under_way}
-
-    def _is_new(self, now_s: float) -> bool:
-        """Whether the node has been there for less than a lease."""
-        return now_s - self._joined_s < self._ttl_ms / 1000
 
     def _take_in(self, before: Mapping[int, Lease], renewed: Mapping[int, Lease]) -> None:
         """Go on with leases that were renewed; those of `before` that were not are lost."""
@@ -344,7 +344,7 @@ class LeaseKeeper:
         """What to do next; leases on these shards don't count."""
         notes, now_s = self._cluster.notes, self._trust.now_s()
         alone = self._patience.left_alone(now_s)
-        expected = self._companions if self._is_new(now_s) else ()
+        expected = self._companions if self._trial.has_just_come(now_s) else ()
         scene = Scene(
             shards=self._shards,
             me=self._owner,

@@ -377,7 +377,8 @@ async def test_two_nodes_have_half_of_the_shards_each(harness: Harness, other: H
 
 async def test_shards_are_given_one_after_another(harness: Harness, other: Harness) -> None:
     """Most are served all the time, however many are to move."""
-    harness.time.s += TTL_MS / 1000
+    await pass_renewals(2, harness, other)
+    harness.time.s += TTL_MS / 3000
     await harness.renewed()
     await other.renewed()
     told = await harness.renewed()
@@ -453,8 +454,8 @@ async def test_a_shard_that_is_being_released_as_the_node_stops_is_given_up(
     harness: Harness, other: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store_of(harness).releases = gate = asyncio.Event()
-    harness.time.s += TTL_MS / 1000
-    await harness.renewed()
+    await pass_renewals(2, harness, other)
+    harness.time.s += TTL_MS / 3000
     await other.renewed()
     assert "gives 3" in await harness.renewed()
     assert await harness.held() == [0, 1, 2, 3]
@@ -556,6 +557,47 @@ async def pass_renewals(count: int, *harnesses: Harness) -> None:
         harnesses[0].time.s += TTL_MS / 1000 / 3
         for each in harnesses:
             await each.renewed()
+
+
+async def pauses(harness: Harness, other: Harness) -> None:
+    """Let the second node pause until the first has taken its shards."""
+    await pass_renewals(4, harness)
+    assert await other.held() == []
+    await other.renewed()
+
+
+async def test_node_that_loses_its_shards_again_and_again_is_given_them_ever_later(
+    harness: Harness, other: Harness
+) -> None:
+    """Each time, their groups are away for as long as its leases last."""
+    await share(harness, other)
+    for renewals in (6, 12, 20, 20):  # of which a minute has twenty
+        await pauses(harness, other)
+        await pass_renewals(renewals - 1, other, harness)
+        assert await other.held() == []
+        await pass_renewals(4, other, harness)
+        assert await other.held() == [2, 3]
+
+
+async def test_node_that_was_paused_once_is_soon_given_shards_again(
+    harness: Harness, other: Harness
+) -> None:
+    await share(harness, other)
+    for _ in range(2):
+        await pass_renewals(100, other, harness)
+        await pauses(harness, other)
+        await pass_renewals(2, other, harness)
+        assert await other.held() == []
+        await pass_renewals(4, other, harness)
+        assert await other.held() == [2, 3]
+
+
+async def test_node_on_trial_keeps_what_no_other_took(harness: Harness, other: Harness) -> None:
+    await share(harness, other)
+    harness.time.s += TTL_MS / 1000
+    assert await other.renewed() == ["confirmed"]
+    await pass_renewals(2, harness, other)
+    assert (await harness.held(), await other.held()) == ([0, 1], [2, 3])
 
 
 async def test_clock_of_the_store_that_is_set_forward_takes_no_shards_from_the_living(
