@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
-    from coterie_server.storage import Survey
+    from coterie_server.storage import NodeEntry, Survey
 
 __all__ = ["CATALOGUE_SHARD", "Cluster", "Directory", "Neighbour", "NodeNote", "TopicsVersion"]
 
@@ -149,6 +149,8 @@ class Cluster:
         self.listed: Sequence[NodeNote] = ()
         #: When each node was seen last, and what it said.
         self._seen: dict[str, tuple[float, NodeNote]] = {}
+        #: The last renewal that was seen of each node's entry, and when that was seen first.
+        self._renewals: dict[str, tuple[str, float]] = {}
         #: Who has each shard, as far as leases are valid.
         self.owners: Mapping[int, str] = {}
         self._fences: Mapping[int, Fence] = {}
@@ -158,8 +160,13 @@ class Cluster:
     def look(self, survey: Survey, mine: Iterable[int]) -> None:
         """Take in what was seen, and which shards are this node's."""
         notes: dict[str, NodeNote] = {}
+        before, now_s = self._renewals, self._elapsed_s()
+        self._renewals = {}
         for entry in survey.nodes:
-            if entry.is_valid:
+            until, since_s = before.get(entry.owner, ("", now_s))
+            self._renewals[entry.owner] = entry.until, since_s if until == entry.until else now_s
+        for entry in survey.nodes:
+            if entry.is_valid and self._is_kept(entry, now_s):
                 try:
                     notes[entry.owner] = NodeNote.from_bytes(entry.note)
                 except ValueError:
@@ -167,10 +174,18 @@ class Cluster:
         self.notes = notes
         found = (note for owner, note in notes.items() if owner != self._me)
         self.others = sorted(found, key=lambda note: note.node_id)
-        self._list({entry.owner for entry in survey.nodes}, self._elapsed_s())
+        self._list({entry.owner for entry in survey.nodes}, now_s)
         seen = {lease.shard: lease.owner for lease in survey.leases if lease.is_valid}
         self.owners = seen | dict.fromkeys(mine, self._me)
         self._fences = {lease.shard: lease.fence for lease in survey.leases}
+
+    def _is_kept(self, entry: NodeEntry, now_s: float) -> bool:
+        """Whether an entry is renewed in time by this node's clock, too.
+
+        If the store's is set back, it goes on to be valid by that when its node is gone.
+        """
+        until, since_s = self._renewals[entry.owner]
+        return not until or now_s - since_s <= self._lease_s
 
     def _list(self, known: AbstractSet[str], now_s: float) -> None:
         """Have clients told of the nodes that are there, and of those that may come back at once.

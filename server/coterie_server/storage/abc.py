@@ -105,6 +105,8 @@ class NodeEntry:
     #: How long the entry was valid for when the store was asked; the node is gone if nothing is
     #: left.
     left_ms: int
+    #: Tells that it was renewed, whatever clocks say; empty if the store can't.
+    until: str = ""
 
     @property
     def is_valid(self) -> bool:

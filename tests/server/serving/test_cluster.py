@@ -83,6 +83,25 @@ def test_node_that_was_dead_before_is_not_told() -> None:
     assert seen.told == [1]
 
 
+def test_node_that_renews_nothing_is_gone_though_the_clock_of_the_store_was_set_back() -> None:
+    """Its entry is valid until that has caught up, and its shards would be left to it so long."""
+    seen = Seen()
+    note = NodeNote(2, {"": Address("n2", 1)}).to_bytes()
+
+    def look(until: str) -> list[int]:
+        seen.cluster.look(Survey((NodeEntry("node-2", note, 60_000, until),), ()), ())
+        return [other.node_id for other in seen.cluster.others]
+
+    assert look("12:00:05") == [2]
+    seen.now_s = LEASE_S
+    assert look("11:00:05") == [2]
+    seen.now_s = 2 * LEASE_S
+    assert look("11:00:05") == [2]
+    seen.now_s += 0.1
+    assert look("11:00:05") == []
+    assert look("11:00:06") == [2]
+
+
 #: A lease of the second node.
 THEIRS: Final = Lease(1, Fence(1, 1), "node-2", 1_000)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import secrets
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Any, Final, TypeVar
@@ -55,10 +56,16 @@ class LeaseTable:
     # -- nodes ---------------------------------------------------------------------------------
 
     async def reserve(self, owner: str, ttl_ms: int) -> None:
-        """Take a name, once no living process has it."""
+        """Take a name, once no living process has it.
+
+        None has it for longer than a lease without renewing its entry, whatever the clock of the
+        database says, which may have been set back.
+        """
         statement = self._statements.reserve(owner, self._life, ttl_ms)
         rival: tuple[bytes, str] | None = None
+        over_s = math.inf
         self._has_names = True
+        time_s = asyncio.get_running_loop().time
         while not await self._heartbeat.run(lambda session: session.execute(statement)):
             rows = await self._heartbeat.run(
                 lambda session: session.fetch(self._statements.entry(), owner)
@@ -71,11 +78,17 @@ class LeaseTable:
                         owner=owner,
                         left_ms=_left_ms(row),
                     )
-                if rival not in (None, entry):
+                    rival, over_s = entry, time_s() + max(ttl_ms, row["length_ms"] or 0) / 1000
+                elif rival != entry:
                     # It was renewed, or is another's already: that process is alive.
                     raise self._taken(owner, row)
-                rival = entry
+                elif time_s() >= over_s:
+                    await self._forget(owner, *entry)
             await asyncio.sleep(_LOOK_S)
+
+    async def _forget(self, owner: str, life: bytes, until: str) -> None:
+        statement = self._statements.forget(owner, life, until)
+        await self._heartbeat.run(lambda session: session.execute(statement))
 
     async def renew(
         self, owner: str, note: bytes, leases: Sequence[Lease], ttl_ms: int
@@ -123,7 +136,7 @@ class LeaseTable:
         nodes, leases = [], []
         for row in await session.fetch(self._statements.survey()):
             if row["shard"] is None:
-                nodes.append(NodeEntry(row["owner"], row["note"], _left_ms(row)))
+                nodes.append(NodeEntry(row["owner"], row["note"], _left_ms(row), row["until"]))
             else:
                 leases.append(_lease(row))
         return Survey(tuple(sorted(nodes, key=lambda node: node.owner)), tuple(leases))

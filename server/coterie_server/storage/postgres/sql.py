@@ -119,7 +119,7 @@ class Statements:
             f"WITH free AS (SELECT shard FROM {self.leases}"
             f" WHERE shard = ANY ('{asked}'::int[])"
             f" AND (owner IS NULL OR owner = {name} OR timeline <> {self.timeline}"
-            f"  OR {_is_over('expires_at')})"
+            f"  OR {_is_over('expires_at', '2 * length_ms')})"
             f" AND {_is_over(f'(SELECT claims_from FROM {self.timelines})')}"
             f" AND NOT EXISTS (SELECT 1 FROM {self.nodes}"
             f"  WHERE owner = {name} AND life <> {_bytes(life)})"
@@ -226,7 +226,7 @@ class Statements:
         return (
             f"CASE WHEN line.timeline <> {self.timeline} THEN lease.length_ms"
             f" WHEN lease.timeline <> line.timeline THEN {_left('line.claims_from')}"
-            f" ELSE {_left('lease.expires_at')} END"
+            f" ELSE {_left('lease.expires_at', '2 * lease.length_ms')} END"
         )
 
     # -- nodes ---------------------------------------------------------------------------------
@@ -251,12 +251,18 @@ class Statements:
         )
 
     def entry(self) -> str:
-        """Read who has a name, $1, and for how long."""
+        """Read who has a name, $1, and for how long, and how long its leases last."""
         return (
             f"SELECT life, {_left(self._end_of_entry('node'))} AS left_ms,"
-            " expires_at::text AS until"
+            " expires_at::text AS until,"
+            f" (SELECT max(length_ms) FROM {self.leases} WHERE owner = $1) AS length_ms"
             f" FROM {self.nodes} AS node WHERE owner = $1"
         )
+
+    def forget(self, owner: str, life: bytes, until: str) -> str:
+        """Remove the entry of a process that has not renewed it."""
+        entry = f"owner = {_text(owner)} AND life = {_bytes(life)}"
+        return f"DELETE FROM {self.nodes} WHERE {entry} AND expires_at::text = {_text(until)}"
 
     def withdraw(self, owner: str, life: bytes) -> str:
         """List a node no longer."""
@@ -273,7 +279,7 @@ class Statements:
         """Read all entries and leases at one moment; entries have no shard."""
         return (
             "SELECT NULL::int AS shard, 0 AS timeline, 0::bigint AS epoch, node.owner, node.note,"
-            f" {_left(self._end_of_entry('node'))} AS left_ms, NULL::text AS until"
+            f" {_left(self._end_of_entry('node'))} AS left_ms, node.expires_at::text AS until"
             f" FROM {self.nodes} AS node WHERE node.note IS NOT NULL"
             " AND node.expires_at > clock_timestamp() - interval '1 hour'"
             " UNION ALL SELECT lease.shard, lease.timeline, lease.epoch, lease.owner, NULL,"
@@ -383,11 +389,11 @@ def _ms(count: int | str) -> str:
     return f"{count} * interval '1 millisecond'"
 
 
-def _is_over(until: str) -> str:
-    # Nothing lasts for longer than the longest lease: it is from before the clock was set back.
-    return f"({until} NOT BETWEEN clock_timestamp() AND clock_timestamp() + {_ms(LEASE_MS_MAX)})"
+def _is_over(until: str, most_ms: int | str = LEASE_MS_MAX) -> str:
+    # What lasts for longer than it can, by far, is from before the clock was set back.
+    return f"({until} NOT BETWEEN clock_timestamp() AND clock_timestamp() + {_ms(most_ms)})"
 
 
-def _left(until: str) -> str:
+def _left(until: str, most_ms: int | str = LEASE_MS_MAX) -> str:
     left = f"extract(epoch FROM {until} - clock_timestamp()) * 1000"
-    return f"(CASE WHEN {_is_over(until)} THEN least({left}, 0) ELSE {left} END)::float8"
+    return f"(CASE WHEN {_is_over(until, most_ms)} THEN least({left}, 0) ELSE {left} END)::float8"
