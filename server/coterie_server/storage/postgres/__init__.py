@@ -13,7 +13,8 @@ How an append becomes durable
    hold them FOR SHARE, and those that come later find another fence.
 
 Whatever locks rows is a single message: its transaction ends on the server even if the node is
-paused, or its network is gone, before it hears the answer.
+paused, or its network is gone, before it hears the answer.  The one exception is to look for rows
+that are stuck, and there the server ends the transaction of a node that does not go on.
 
 How leases expire
 -----------------

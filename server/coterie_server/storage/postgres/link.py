@@ -56,6 +56,8 @@ _DURABLY: Final = (
 #: The function of the server which warns that somebody has cancelled the wait for a standby.  It
 #: says so in any language.
 _WAITS_FOR_STANDBY: Final = "SyncRepWaitForLSN"
+#: After how long the server ends a transaction of a node that is paused, with the locks it holds.
+_PAUSED_MS: Final = 2000
 #: What asyncpg says of a connection that ended before the server had said whether it speaks TLS.
 _GIVEN_UP: Final = "unexpected connection_lost() call"
 #: Pauses between attempts to connect; the last one is repeated.
@@ -114,7 +116,10 @@ class Session:
     async def fetch(self, query: str, *values: object) -> list[Any]:
         """Return the rows of a query."""
         # A pooler would give each step of it another session if there were no transaction.
-        await self._connection.execute(f"BEGIN; SET LOCAL lock_timeout TO {self.patience_ms}")
+        await self._connection.execute(
+            f"BEGIN; SET LOCAL lock_timeout TO {self.patience_ms};"
+            f" SET LOCAL idle_in_transaction_session_timeout TO {_PAUSED_MS}"
+        )
         try:
             rows: list[Any] = await self._connection.fetch(query, *values)
         except asyncpg.PostgresError:

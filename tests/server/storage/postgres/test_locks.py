@@ -11,9 +11,11 @@ from collections.abc import Awaitable, Callable, Mapping
 import pytest
 
 from coterie_server.storage.abc import FencedError, Lease, Store, StoreError
-from coterie_server.storage.postgres import PostgresStore, sql
+from coterie_server.storage.postgres import PostgresStore, link, sql
+from coterie_server.storage.postgres.address import Address
 from tests.server.storage.doubles import Database
 from tests.support.postgres_server import PostgresServer
+from tests.support.tcp_proxy import TcpProxy
 
 pytestmark = pytest.mark.asyncio
 
@@ -118,6 +120,27 @@ async def test_shard_that_is_stuck_is_awaited_for_a_part_of_a_lease_only(
     async with database.holding(FENCE), asyncio.timeout(30):
         taken = await other.claim([0, 1, 2], "ann", 1000)
         assert [lease.shard for lease in taken] == [1, 2]
+
+
+@pytest.mark.slow
+async def test_node_that_is_paused_while_it_looks_for_stuck_shards_leaves_no_lock(
+    postgres: PostgresServer, schema: str, other: PostgresStore, database: Database
+) -> None:
+    """It would hold all that are free until it goes on."""
+    await claimed(other)
+    async with TcpProxy(postgres.port) as proxy:
+        url = postgres.url(proxy.port, schema=schema, connect_timeout="30")
+        query = FENCE.replace("fences", f"{schema}.fences")
+        paused = link.Link(Address.parse(url), answer_s=60)
+        async with database.holding(FENCE):
+            looking = asyncio.create_task(paused.run(lambda session: session.fetch(query)))
+            await database.waiting()
+            proxy.hold_answers()
+        async with asyncio.timeout(30):
+            await database.run(query)
+        proxy.cut()
+        looking.cancel()
+        await asyncio.wait([looking])
 
 
 FENCES = "SELECT 1 FROM fences WHERE shard < 40 FOR SHARE"
