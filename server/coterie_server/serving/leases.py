@@ -266,6 +266,7 @@ class LeaseKeeper:
         asking = self._store.renew(self._owner, note, list(before.values()), self._ttl_ms)
         self._take_in(before, {lease.shard: lease for lease in await self._answer_to(asking)})
         self._renewed_s = asked_s
+        self._patience.hear(self._trust.now_s())
         if is_late:
             self._trial.begin_again(asked_s)
         # A claim whose answer came meanwhile may have been asked for long before.
@@ -317,9 +318,8 @@ class LeaseKeeper:
     # -- sharing -------------------------------------------------------------------------------
 
     async def _look(self) -> None:
-        asked_s = self._trust.now_s()
         survey = await self._answer_to(self._store.survey())
-        self._patience.look(survey.leases, asked_s, self._trust.now_s())
+        self._patience.look(survey.leases, self._trust.now_s())
         if self._claims.in_doubt:
             await self._answer_to(self._claims.give_back(survey, self._leases))
         self._cluster.look(survey, self._leases)

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Patience"]
 
-#: After looks that are further apart than this part of a lease, its whole length begins anew.
-_LOOKS_APART: Final = 2
+#: After answers that are further apart than this part of a lease, its whole length begins anew.
+_ANSWERS_APART: Final = 2
 #: This part of a lease need not have passed: its owner trusts it for less, and it was renewed a
 #: moment before that was seen.
 _SEEN_LATE: Final = 20
@@ -38,17 +38,17 @@ class Patience:
     their owners go on.  So a node also waits until it has seen, for the length of a lease, that an
     owner has not renewed its own.
 
-    It begins to wait anew if it has not looked for a while, as when the store was away from all
-    nodes, and all leases have run out.  The first node to come back would take all shards, only to
-    share them out again a moment later, and every group would move twice.
+    It begins to wait anew if it has not heard of the store for a while, as when that was away from
+    all nodes, and all leases have run out.  The first node to come back would take all shards, only
+    to share them out again a moment later, and every group would move twice.
     """
 
-    __slots__ = ("_looked_s", "_me", "_seen", "_ttl_s")
+    __slots__ = ("_heard_s", "_me", "_seen", "_ttl_s")
 
     def __init__(self, me: str, ttl_s: float) -> None:
         self._me = me
         self._ttl_s = ttl_s
-        self._looked_s = 0.0
+        self._heard_s = 0.0
         self._seen: dict[int, _Renewal] = {}
 
     @property
@@ -56,12 +56,16 @@ class Patience:
         """The shards whose leases had expired when the store was looked at."""
         return frozenset(shard for shard, seen in self._seen.items() if not seen.is_valid)
 
-    def look(self, leases: Iterable[Lease], asked_s: float, answered_s: float) -> None:
-        """Take in what the store said between these moments."""
-        before = self._seen
-        if answered_s - self._looked_s > self._ttl_s / _LOOKS_APART:
-            before = {}
-        self._seen, self._looked_s = {}, asked_s
+    def hear(self, now_s: float) -> None:
+        """The store has answered something; one that is slow does so often enough."""
+        if now_s - self._heard_s > self._ttl_s / _ANSWERS_APART:
+            self._seen = {}
+        self._heard_s = now_s
+
+    def look(self, leases: Iterable[Lease], answered_s: float) -> None:
+        """Take in what the store said."""
+        self.hear(answered_s)
+        before, self._seen = self._seen, {}
         for lease in leases:
             seen = before.get(lease.shard)
             is_news = seen is None or (seen.fence, seen.until) != (lease.fence, lease.until)

@@ -45,6 +45,8 @@ class UnreliableStore(MemoryStore):
     gate: asyncio.Event | None = None
     claims: asyncio.Event | None = None
     releases: asyncio.Event | None = None
+    #: Has time pass while it renews, and while it is looked at.
+    passes: Callable[[], None] = staticmethod(lambda: None)
     #: Raised by claims that have taken effect, as when only their answer is lost.
     lost_answer: Exception | None = None
     #: Raised by claims that don't.
@@ -81,7 +83,13 @@ class UnreliableStore(MemoryStore):
             await self.gate.wait()
         if self.error is not None:
             raise self.error
+        self.passes()
         return await super().renew(owner, note, leases, ttl_ms)
+
+    async def survey(self) -> Survey:
+        """Tell what there is."""
+        self.passes()
+        return await super().survey()
 
 
 class RecordingHolder:
@@ -521,6 +529,20 @@ async def test_the_shards_of_a_dead_node_are_taken_when_its_leases_end(
     assert await harness.held() == [0, 1]
     harness.time.s += 0.004
     await harness.renewed()
+    assert await harness.held() == [0, 1, 2, 3]
+
+
+async def test_the_shards_of_a_dead_node_are_taken_though_the_store_is_slow(
+    harness: Harness, other: Harness
+) -> None:
+    await share(harness, other)
+
+    def pass_a_part() -> None:
+        harness.time.s += TTL_MS / 1000 * 0.25
+
+    store_of(harness).passes = pass_a_part
+    for _ in range(4):
+        await harness.renewed()
     assert await harness.held() == [0, 1, 2, 3]
 
 
