@@ -39,7 +39,7 @@ async def distant(
     """A store behind the proxy, which gives up soon."""
     async with another():
         pass  # the tables are made without the proxy
-    url = postgres.url(proxy.port, schema=schema, connect_timeout="0.6")
-    async with PostgresStore(url, answer_s=0.3) as store:
+    url = postgres.url(proxy.port, schema=schema, connect_timeout="2")
+    async with PostgresStore(url, answer_s=1.0) as store:
         yield store
         proxy.mend()
