@@ -96,23 +96,18 @@ class LeaseTable:
         """Keep a node's entry and its leases; return those that are still held."""
         statement = self._statements.renew(owner, self._life, note, leases, ttl_ms)
         self._has_names = True
-
-        async def work(session: Session) -> list[Lease]:
-            count = await session.execute(statement)
-            if count == (len({lease.shard for lease in leases}) or 1):
-                return [_renewed(lease, ttl_ms) for lease in leases]
-            for row in await session.fetch(self._statements.entry(), owner):
-                if row["life"] != self._life:
-                    raise self._taken(owner, row)
-            rows = await session.fetch(self._statements.held(), owner)
-            held = {(row["shard"], Fence(row["timeline"], row["epoch"])) for row in rows}
-            return [
-                _renewed(lease, ttl_ms) for lease in leases if (lease.shard, lease.fence) in held
-            ]
-
         answer_s = max(ttl_ms / 1000 / _RENEWALS_PER_LEASE, _RENEWAL_S_MIN)
         self._answer_s = min(answer_s, ANSWER_S)
-        return await self._run_soon(work)
+        count = await self._run_soon(lambda session: session.execute(statement))
+        if count == (len({lease.shard for lease in leases}) or 1):
+            return [_renewed(lease, ttl_ms) for lease in leases]
+        # What was lost takes more round trips to learn, each with as much time.
+        for row in await self._rows(self._statements.entry(), owner):
+            if row["life"] != self._life:
+                raise self._taken(owner, row)
+        rows = await self._rows(self._statements.held(), owner)
+        held = {(row["shard"], Fence(row["timeline"], row["epoch"])) for row in rows}
+        return [_renewed(lease, ttl_ms) for lease in leases if (lease.shard, lease.fence) in held]
 
     async def withdraw(self, owner: str) -> None:
         """List a node no longer."""
@@ -127,19 +122,19 @@ class LeaseTable:
 
     async def survey(self) -> Survey:
         """Return all entries and leases."""
-        return await self._run_soon(self._surveyed)
-
-    async def _run_soon(self, work: Callable[[Session], Awaitable[T]]) -> T:
-        return await self._heartbeat.run(work, answer_s=self._answer_s)
-
-    async def _surveyed(self, session: Session) -> Survey:
         nodes, leases = [], []
-        for row in await session.fetch(self._statements.survey()):
+        for row in await self._rows(self._statements.survey()):
             if row["shard"] is None:
                 nodes.append(NodeEntry(row["owner"], row["note"], _left_ms(row), row["until"]))
             else:
                 leases.append(_lease(row))
         return Survey(tuple(sorted(nodes, key=lambda node: node.owner)), tuple(leases))
+
+    async def _run_soon(self, work: Callable[[Session], Awaitable[T]]) -> T:
+        return await self._heartbeat.run(work, answer_s=self._answer_s)
+
+    async def _rows(self, query: str, *values: object) -> list[Any]:
+        return await self._run_soon(lambda session: session.fetch(query, *values))
 
     def _taken(self, owner: str, row: Any) -> OwnerTakenError:  # noqa: ANN401  # asyncpg's
         return OwnerTakenError(

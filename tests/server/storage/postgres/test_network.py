@@ -408,6 +408,19 @@ async def test_slow_network_may_take_longer_to_connect_than_an_answer_may(
                 await asyncio.sleep(0.01)
 
 
+async def test_slow_network_lets_a_node_learn_which_leases_it_has_lost(
+    postgres: PostgresServer, proxy: TcpProxy, schema: str, other: PostgresStore
+) -> None:
+    """Or it would renew the others for ever, and never hear that it has."""
+    async with PostgresStore(
+        postgres.url(proxy.port, schema=schema, connect_timeout="20")
+    ) as store:
+        leases = [await claimed(store, shard) for shard in (0, 1)]
+        await claimed(other, 0)
+        proxy.delay_s = 0.035
+        assert [each.shard for each in await store.renew("ann", b"", leases, 900)] == [1]
+
+
 async def test_append_that_is_fenced_keeps_no_other_shard_waiting_for_long(
     postgres: PostgresServer, schema: str, database: Database
 ) -> None:
