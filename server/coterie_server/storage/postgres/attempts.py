@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any, Final, Generic, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Final, Generic, TypeVar
 
 __all__ = ["Attempts"]
 
@@ -24,25 +24,25 @@ class Attempts(Generic[K, T]):
     def __init__(self, discard: Callable[[T], None]) -> None:
         #: What becomes of what comes too late.
         self._discard = discard
-        self._going: dict[asyncio.Task[T], K] = {}
+        self._going: dict[asyncio.Future[T], K] = {}
 
     async def __aenter__(self) -> Attempts[K, T]:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for task in self._going:
-            task.cancel()
-            task.add_done_callback(self._drop)
+        for going in self._going:
+            going.cancel()
+            going.add_done_callback(self._drop)
         if self._going:
             await asyncio.wait(self._going)
 
-    def _drop(self, task: asyncio.Task[T]) -> None:
-        if not task.cancelled() and task.exception() is None:
-            self._discard(task.result())
+    def _drop(self, going: asyncio.Future[T]) -> None:
+        if not going.cancelled() and going.exception() is None:
+            self._discard(going.result())
 
-    def begin(self, what: K, attempt: Coroutine[Any, Any, T]) -> None:
+    def begin(self, what: K, attempt: Awaitable[T]) -> None:
         """Begin another."""
-        self._going[asyncio.create_task(attempt)] = what
+        self._going[asyncio.ensure_future(attempt)] = what
 
     async def first(self, within_s: float) -> tuple[K, T]:
         """Return what was tried and has succeeded, or raise why one has failed."""
@@ -52,8 +52,8 @@ class Attempts(Generic[K, T]):
         if not done:
             raise TimeoutError
         # One that succeeded first: the failures of others are of no interest then.
-        task = min(done, key=lambda each: each.cancelled() or each.exception() is not None)
-        what = self._going.pop(task)
-        if task.cancelled():  # by nobody here
+        ended = min(done, key=lambda each: each.cancelled() or each.exception() is not None)
+        what = self._going.pop(ended)
+        if ended.cancelled():  # by nobody here
             raise ConnectionAbortedError(_ABORTED)
-        return what, task.result()
+        return what, ended.result()
