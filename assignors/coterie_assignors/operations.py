@@ -16,7 +16,7 @@ subscribes to the topic.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from coterie_assignors.base import Claim, Cluster, MemberInfo, Partitions
@@ -64,7 +64,7 @@ def carry_out(
         shares.keep(claims)
     else:
         able = {name: each for name, each in members.items() if name not in operations.drained}
-        shares.take(ask(able) if able else {})
+        shares.take(ask(able) if able else {}, claims)
         shares.place()
         if in_steps:
             shares.hold_back(claims)
@@ -89,17 +89,8 @@ class _Shares:
 
     def keep(self, claims: Mapping[str, Claim]) -> None:
         """Leave everything where it is, and give to others what has no owner."""
-        owners = {pair: name for name, pairs in self._operations.had.items() for pair in pairs}
-        owners |= _claimed({name: self._present(name, each) for name, each in claims.items()})
-        orphans = []
-        for pair in self._existing():
-            owner = owners.get(pair)
-            if owner in self.held and self._may_have(owner, pair):
-                self._give(pair, owner)
-            else:
-                orphans.append(pair)
-        for pair in orphans:
-            self._give_to_best(pair)
+        present = {name: self._present(name, each) for name, each in claims.items()}
+        self._leave(self._existing(), self._had() | _claimed(present))
 
     def _present(self, name: str, claim: Claim) -> Claim:
         """A claim, without what a newcomer had in a former life, of which eager ones tell."""
@@ -108,8 +99,12 @@ class _Shares:
 
     # -- drains --------------------------------------------------------------------------------
 
-    def take(self, target: Mapping[str, Partitions]) -> None:
-        """Take over what an assignor gave; what none but drained members could have is theirs."""
+    def take(self, target: Mapping[str, Partitions], claims: Mapping[str, Claim]) -> None:
+        """Take over what an assignor gave; what none but drained members could have is theirs.
+
+        They keep what they have of that: if it went to where a copy is, the owner would make one,
+        and have it back in the next rebalance.
+        """
         for name, partitions in target.items():
             for pair in flatten(partitions):
                 self._give(pair, name)
@@ -117,9 +112,11 @@ class _Shares:
         served = {t for name in target for t in self._topics[name]}
         if not any(self._topics.get(name, frozenset()) - served for name in drained):
             return
-        for pair in self._existing():
-            if pair[0] not in served:
-                self._give_to_best(pair)
+        owners = self._had() | _claimed(claims)
+        self._leave(
+            (pair for pair in self._existing() if pair[0] not in served),
+            {pair: name for pair, name in owners.items() if not self._is_away(name)},
+        )
 
     def hold_back(self, claims: Mapping[str, Claim]) -> None:
         """Let drained members keep what is not their turn to give up."""
@@ -171,6 +168,22 @@ class _Shares:
 
     # -- what they share -----------------------------------------------------------------------
 
+    def _leave(self, pairs: Iterable[Pair], owners: Mapping[Pair, str]) -> None:
+        """Leave partitions where they are, and give to the others what has no owner."""
+        orphans = []
+        for pair in pairs:
+            owner = owners.get(pair)
+            if owner in self.held and self._may_have(owner, pair):
+                self._give(pair, owner)
+            else:
+                orphans.append(pair)
+        for pair in orphans:
+            self._give_to_best(pair)
+
+    def _had(self) -> dict[Pair, str]:
+        """Who was assigned what last."""
+        return {pair: name for name, pairs in self._operations.had.items() for pair in pairs}
+
     def _give(self, pair: Pair, name: str) -> None:
         former = self._holder.get(pair)
         if former is not None:
@@ -205,6 +218,10 @@ class _Shares:
     def _is_there(self, name: str) -> bool:
         member = self._members.get(name)
         return member is not None and not member.is_away and name not in self._operations.drained
+
+    def _is_away(self, name: str) -> bool:
+        member = self._members.get(name)
+        return member is not None and member.is_away
 
     def _may_have(self, name: str, pair: Pair) -> bool:
         return pair[0] in self._topics[name] and pair not in self._refused[name]

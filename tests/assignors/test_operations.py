@@ -19,6 +19,7 @@ from coterie_assignors import (
     InstanceStickyAssignor,
     MemberInfo,
     Operations,
+    Plan,
     RangeAssignor,
     RoundRobinAssignor,
     StickyAssignor,
@@ -61,10 +62,11 @@ def step(
     members: Mapping[str, MemberInfo],
     operations: Operations,
     settings: WarmSettings | None = None,
+    plan: Plan | None = None,
 ) -> Adjustment:
     """One rebalance."""
     told = replace(operations, had=had(members))
-    answer = lead(assignor, Cluster(topics), joining(assignor, members), settings, told)
+    answer = lead(assignor, Cluster(topics), joining(assignor, members), settings, told, plan)
     promised = {n: each + answer.withheld.get(n, ()) for n, each in answer.assignment.items()}
     assert_valid(topics, members, promised)
     return answer
@@ -77,9 +79,11 @@ def settle(
     operations: Operations,
 ) -> tuple[list[dict[str, frozenset[Pair]]], dict[str, MemberInfo]]:
     """Rebalance as long as that is called for: each assignment, and the members in the end."""
-    rounds = []
+    rounds: list[dict[str, frozenset[Pair]]] = []
+    plan: Plan | None = None
     for number in range(ROUNDS_MAX):
-        answer = step(assignor, topics, members, operations)
+        answer = step(assignor, topics, members, operations, plan=plan)
+        plan = answer.plan
         rounds.append({name: flatten(each) for name, each in answer.assignment.items()})
         members = having(members, answer.assignment, 10 + number)
         if not answer.needs_rejoin:
@@ -158,6 +162,26 @@ def test_where_all_are_drained_work_goes_on(assignor: type[Assignor]) -> None:
     assert sum(len(pairs) for pairs in had(after).values()) == 12
 
 
+@for_each("assignor", ALL)
+def test_where_all_are_drained_nothing_moves(assignor: type[Assignor]) -> None:
+    drained = Operations(drained={"a": 1, "b": 0, "c": 1})
+    rounds, after = settle(assignor(), TWELVE, three(), drained)
+    assert len(rounds) == 1
+    assert had(after) == had(three())
+
+
+@for_each("assignor", ALL)
+def test_what_a_dead_member_had_goes_to_the_least_busy_of_the_drained(
+    assignor: type[Assignor],
+) -> None:
+    members = three()
+    members["a"] = having(members, {"a": group_by_topic(pairs(0))}, 4)["a"]
+    del members["c"]
+    _, after = settle(assignor(), {"t": 10}, members, Operations(drained={"a": 1, "b": 1}))
+    assert had(after)["b"] >= set(pairs(4, 5, 6, 7))
+    assert sorted(len(each) for each in had(after).values()) == [5, 5]
+
+
 def test_what_a_drained_member_can_not_give_up_does_not_hold_up_the_rest() -> None:
     """Its first partition in order is of a topic that no other member wants."""
     members = group(
@@ -196,6 +220,17 @@ def test_partitions_with_state_wait_until_their_successor_has_caught_up() -> Non
     going = step(CooperativeStickyAssignor(), {"t": 4}, warm, drained, settings)
     assert flatten(going.assignment["a"]) == set(pairs(1))
     assert flatten(going.withheld["b"]) == set(pairs(0))
+
+
+def test_copies_of_a_drained_member_take_nothing_from_another_drained_one() -> None:
+    members = group(
+        stateful("a", dict.fromkeys(pairs(0, 1), RUNNING) | {("t", 2): 0}),
+        stateful("b", dict.fromkeys(pairs(2, 3), RUNNING) | {("t", 0): 0}),
+    )
+    drained = Operations(drained={"a": 1, "b": 1})
+    answer = step(CooperativeStickyAssignor(), {"t": 4}, members, drained, WarmSettings())
+    assert not answer.needs_rejoin
+    assert {name: flatten(each) for name, each in answer.assignment.items()} == had(members)
 
 
 def test_a_drained_member_gets_no_copies() -> None:
