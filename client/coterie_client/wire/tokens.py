@@ -6,14 +6,18 @@ import asyncio
 import base64
 import inspect
 import json
+import os
+from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote_plus, urlencode, urlsplit
 
 from coterie_client.errors import ConfigurationError, ConnectionFailedError
 from coterie_client.wire.credentials import TokenSource, checked_token
+from coterie_client.wire.threads import refuse_without_threads, run_in_thread
 from coterie_client.wire.tls import Tls
 from coterie_protocol.exceptions import CoterieError
 
@@ -24,27 +28,85 @@ _SIZE_MAX: Final = 100_000
 _TIMEOUT_S: Final = 10.0
 _OK: Final = 200
 
+#: Calls of functions that nobody waits for any more, by the functions' ids: whoever asks the same
+#: function next waits for such a call, so that the retries of what hangs take no further threads.
+_left_behind: Final[dict[int, set[Future[object]]]] = {}
+
 
 async def current_token(source: str | TokenSource) -> str:
-    """The token to connect with now."""
+    """The token to connect with now.
+
+    A function that does not let go when it is cancelled, or can't, is left behind.
+    """
     if isinstance(source, str):
         return source
+    asking = asyncio.create_task(_ask(source))
     try:
-        if inspect.iscoroutinefunction(source):
-            found = await source()
-        else:
-            # It may read a file or ask a server.
-            found = await asyncio.to_thread(source)
-            if inspect.isawaitable(found):
-                found = await found
-    except CoterieError:
+        await asyncio.wait([asking])
+    except asyncio.CancelledError:
+        asking.add_done_callback(_drop)
+        asking.cancel()
         raise
-    except Exception as error:
+    try:
+        return checked_token(asking.result())
+    except (CoterieError, KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # a cancellation of its own, too
         raise no_token(error) from error
-    return checked_token(found)
 
 
-def no_token(error: Exception) -> ConnectionFailedError:
+async def _ask(source: TokenSource) -> object:
+    # Any but a coroutine function may read a file, or ask a server.
+    found: object
+    found = source() if inspect.iscoroutinefunction(source) else await _in_thread(source)
+    return await found if inspect.isawaitable(found) else found
+
+
+async def _in_thread(source: TokenSource) -> object:
+    refuse_without_threads()
+    waiting = _left_behind.get(id(source), set())
+    # One that has ended meanwhile may have a token that is as old as the attempt before.
+    call = next((each for each in tuple(waiting) if not each.done()), None)
+    if call is None:
+        call = Future()
+        call.add_done_callback(partial(_forget, id(source)))
+        run_in_thread(partial(_call, source), call, "coterie token")
+    waiting.discard(call)
+    try:
+        return await asyncio.wrap_future(call)
+    finally:
+        if not call.done():
+            _left_behind.setdefault(id(source), set()).add(call)
+
+
+def _call(source: TokenSource) -> object:
+    """Call a function; what a thread does."""
+    try:
+        return source()
+    except StopIteration as error:  # no future takes it
+        raise no_token(error) from error
+
+
+def _forget(source_id: int, call: Future[object]) -> None:
+    """Let go of a call that has ended: its id may be another function's soon."""
+    waiting = _left_behind.get(source_id, set())
+    waiting.discard(call)
+    if not waiting:
+        _left_behind.pop(source_id, None)
+
+
+def _drop(asking: asyncio.Task[object]) -> None:
+    """Keep asyncio from complaining of what a function raised that nobody waited for."""
+    if not asking.cancelled():
+        asking.exception()
+
+
+# A child that is forked has none of the threads.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_left_behind.clear)
+
+
+def no_token(error: BaseException) -> ConnectionFailedError:
     """What is said of a function that gave no token: it is asked again, as it may do so later.
 
     Its own words may have a secret in them.
