@@ -144,7 +144,7 @@ class Cluster:
         self.scheduler = Scheduler(seed)
         self.network = Network(self.scheduler)
         #: Faults of requests.
-        self.faults = Faults(lambda: self.scheduler.now_s, self._hand_on)
+        self.faults = Faults(lambda: self.scheduler.now_s, lambda: self._coordinator.node)
         values: dict[str, Any] = {"group_initial_rebalance_delay_ms": 0} | dict(settings or {})
         self._coordinator = SimulatedCoordinator(
             self.scheduler,
@@ -261,10 +261,6 @@ class Cluster:
         process = self._coordinator.process
         if process is not None:
             process.pause_for(seconds)
-
-    def _hand_on(self, exchange: Any) -> None:  # noqa: ANN401  # an Exchange
-        if self._coordinator.node is not None:
-            self._coordinator.node.handle(exchange)
 
     # -- the end -------------------------------------------------------------------------------
 

@@ -11,13 +11,10 @@ from coterie_protocol import ApiKey, request_class
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
 from coterie_server.error_answers import can_be_refused
-from coterie_server.net import Exchange
+from coterie_server.net import Exchange, Handler
 from coterie_server.serving.failures import failure
 
 __all__ = ["Fault", "Faults"]
-
-#: Hands a request on to where it was going.
-Pass = Callable[[Exchange], None]
 
 
 @dataclass(eq=False, slots=True)
@@ -105,8 +102,8 @@ class Faults:
 
     #: The clock that the limits in seconds go by.
     now_s: Callable[[], float]
-    #: Where delayed requests go.
-    hand_on: Pass
+    #: Where requests are going just now; None while no coordinator is up.
+    node: Callable[[], Handler | None]
     _faults: list[Fault] = field(default_factory=list)
 
     def drop(self, **limits: Any) -> Fault:  # noqa: ANN401  # as `_add` takes them
@@ -114,12 +111,18 @@ class Faults:
         return self._add(lambda _exchange: None, **limits)
 
     def delay(self, by_s: float, **limits: Any) -> Fault:  # noqa: ANN401
-        """Deliver requests late."""
+        """Deliver requests late; those that a coordinator has not got to when it ends are gone."""
 
         def apply(exchange: Exchange) -> None:
-            asyncio.get_running_loop().call_later(by_s, self.hand_on, exchange)
+            asyncio.get_running_loop().call_later(by_s, self._deliver, self.node(), exchange)
 
         return self._add(apply, **limits)
+
+    def _deliver(self, former: Handler | None, exchange: Exchange) -> None:
+        """Hand a request to the coordinator that it came to, or to the one that was starting."""
+        node = self.node()
+        if node is not None and former in (None, node):
+            node.handle(exchange)
 
     def refuse(self, error: ErrorCode, **limits: Any) -> Fault:  # noqa: ANN401
         """Answer requests with an error, but for those whose answers have no room for one."""

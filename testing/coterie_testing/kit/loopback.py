@@ -14,6 +14,7 @@ from typing import Any, Self, TypeVar
 from coterie_protocol.journal import Event
 from coterie_server.config.settings import Settings
 from coterie_server.group import Group
+from coterie_server.net import Handler
 from coterie_server.server import Address, ListenerOptions, Server, ServerOptions
 from coterie_testing.kit.faults import Faults
 from coterie_testing.kit.topics import checked_topics
@@ -68,7 +69,7 @@ class LoopbackCoordinator:
         self._server: Server | None = None
         self._log = _EventLog()
         #: Faults of requests.
-        self.faults = Faults(time.monotonic, self._hand_on)
+        self.faults = Faults(time.monotonic, self._node)
 
     @property
     def bootstrap(self) -> str:
@@ -171,9 +172,8 @@ class LoopbackCoordinator:
             raise RuntimeError("the coordinator is stopped; start it first")
         return self._server
 
-    def _hand_on(self, exchange: Any) -> None:  # noqa: ANN401  # an Exchange
-        if self._server is not None:
-            self._server.node.handle(exchange)
+    def _node(self) -> Handler | None:
+        return None if self._server is None else self._server.node
 
     def _do(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in the coordinator's thread, and return its result."""

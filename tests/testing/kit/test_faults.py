@@ -6,6 +6,7 @@ import asyncio
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from coterie_client.admin import Admin
 from coterie_protocol import ApiKey
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.errors import GroupAuthorizationFailedError
+from coterie_server.net import Exchange
 from coterie_testing.kit import Cluster, Fault, Faults
 
 LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -106,11 +108,52 @@ def test_name_of_an_api_is_refused(cluster: Cluster) -> None:
         cluster.faults.drop(api=api)
 
 
-def test_no_fault_is_lost_that_is_ordered_while_requests_arrive() -> None:
-    faults, is_over = Faults(lambda: 0.0, lambda _: None), threading.Event()
+@dataclass(eq=False)
+class Coordinator:
+    """Takes requests."""
+
+    taken: list[Exchange] = field(default_factory=list)
+
+    def handle(self, exchange: Exchange) -> None:
+        self.taken.append(exchange)
+
+
+def an_exchange() -> Any:
+    """A heartbeat of a client."""
     exchange: Any = type("Exchange", (), {"request": type("Request", (), {})})
     exchange.request.api_key, exchange.request.client_id = ApiKey.HEARTBEAT, "a"
     exchange.request.message = None
+    return exchange
+
+
+async def turns() -> None:
+    """Let the loop run what is due."""
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.asyncio
+async def test_delayed_request_is_gone_when_its_coordinator_ends_before() -> None:
+    first, second = Coordinator(), Coordinator()
+    up: Coordinator | None = None
+    faults = Faults(lambda: 0.0, lambda: up)
+    faults.delay(0)
+    starting, late, last = (an_exchange() for _ in range(3))
+    faults.gate(starting)
+    up = first
+    await turns()
+    assert first.taken == [starting]
+    faults.gate(late)
+    up = second
+    faults.gate(last)
+    await turns()
+    assert first.taken == [starting]
+    assert second.taken == [last]
+
+
+def test_no_fault_is_lost_that_is_ordered_while_requests_arrive() -> None:
+    faults, is_over = Faults(lambda: 0.0, lambda: None), threading.Event()
+    exchange = an_exchange()
 
     def let_requests_arrive() -> None:
         while not is_over.is_set():
