@@ -256,7 +256,7 @@ class Directory:
             return
         try:
             self._on_change(self._table.owners)
-        except Exception as error:  # noqa: BLE001  # the user's own code
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  # the user's own code
             self._log.write("error", "on_change failed", {"error": in_a_line(error)}, error)
 
 

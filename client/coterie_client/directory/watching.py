@@ -175,7 +175,7 @@ class Watching:
             token: object = self._token()
         except CoterieError:
             raise
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:  # it can't be ours
             raise no_token(error) from error
         if token is not None and not (isinstance(token, str) and token.isprintable()):
             raise ConfigurationError("token must be one line of printable text")

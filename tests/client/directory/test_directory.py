@@ -134,13 +134,14 @@ async def test_token_is_sent(world: WatchedWorld, node: Node) -> None:
         await server.app.shutdown()
 
 
-async def test_change_is_told(world: WatchedWorld, node: Node) -> None:
+@pytest.mark.parametrize("error", [RuntimeError("the user's own"), asyncio.CancelledError()])
+async def test_change_is_told(world: WatchedWorld, node: Node, error: BaseException) -> None:
     _, second = world.pair()
     told: list[int] = []
 
     def count(owners: Any) -> None:
         told.append(sum(each.is_owned for each in owners.values()))
-        raise RuntimeError("the user's own")
+        raise error
 
     async with serving(node) as server, Directory(url(server), "g", on_change=count):
         await until(lambda: told == [4])
