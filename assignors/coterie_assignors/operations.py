@@ -193,19 +193,19 @@ class _Shares:
 
     def _give_to_best(self, pair: Pair) -> None:
         """Give a partition to the member that should have it rather than others, if one can."""
-        able = [
-            name
-            for name, member in self._members.items()
-            if not member.is_away and self._may_have(name, pair)
-        ]
+        able = [name for name in self._members if self._may_have(name, pair)]
         if able:
             self._give(pair, min(able, key=lambda name: self._rank(name, pair)))
 
-    def _rank(self, name: str, pair: Pair) -> tuple[bool, bool, bool, bool, int, int, str]:
-        """Sorts members by how much they should have a partition, the first one most."""
+    def _rank(self, name: str, pair: Pair) -> tuple[bool, bool, bool, bool, bool, int, int, str]:
+        """Sorts members by how much they should have a partition, the first one most.
+
+        One that is away is the last, but when it comes back no rebalance may give it what it lacks.
+        """
         ordered, report = self._operations, self._members[name].warm
         lag = report.lags.get(pair, -1) if report is not None else 0
         return (
+            self._members[name].is_away,
             name in ordered.drained,
             name in ordered.newcomers,
             name in ordered.kept_from.get(pair, ()),

@@ -199,6 +199,14 @@ def test_a_drained_member_that_is_away_keeps_nothing() -> None:
     assert loads(answer.assignment) == {"a": 0, "b": 6, "c": 6}
 
 
+@for_each("assignor", ALL)
+def test_but_what_none_but_it_could_have_waits_for_it(assignor: type[Assignor]) -> None:
+    members = group(member("a", ["t", "u"], pairs(0, 1), 4), member("b", ["t"], pairs(2, 3), 4))
+    members["a"] = replace(members["a"], is_away=True)
+    answer = step(assignor(), {"t": 4, "u": 1}, members, Operations(drained={"a": 1}))
+    assert flatten(answer.assignment["a"]) == {("u", 0)}
+
+
 def stateful(name: str, lags: Mapping[Pair, int]) -> MemberInfo:
     """A member with state in a process of its own."""
     running = [pair for pair, lag in lags.items() if lag == RUNNING]

@@ -52,7 +52,7 @@ _FOUND_AMONG_SEVERAL: Final = (
     *(("failovers", seed, 3) for seed in (1007, 1090, 1223, 1234)),
     *(("hostile", seed, 3) for seed in (1055, 40205, 40620, 40647)),
     ("swarm", 2076, 3),
-    ("operated", 9934105616, 5),
+    *(("operated", seed, 5) for seed in (9934105616, 7734104008)),
     ("brief", 105365, 1),  # a late answer to one that has a successor, which is no violation
 )
 
