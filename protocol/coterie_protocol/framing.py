@@ -15,6 +15,16 @@ FRAME_SIZE_LIMIT: Final = 104_857_600
 _SIZE: Final = struct.Struct(">i")
 _size_at: Final = _SIZE.unpack_from
 
+#: The first bytes of what is not Kafka's protocol.
+_BEGINNINGS: Final = {
+    b"GET ": "HTTP",
+    b"HEAD": "HTTP",
+    b"POST": "HTTP",
+    b"PRI ": "HTTP",
+    b"HTTP": "HTTP",
+    b"\x16\x03": "TLS",
+}
+
 
 class FrameReader:
     """Collects bytes and returns the payload of each complete frame.
@@ -69,7 +79,9 @@ class FrameReader:
             (size,) = _size_at(data, pos)
             if not 0 <= size <= self.limit:
                 self._refused = ProtocolError(
-                    f"a size of {size} bytes, {self.limit} at most", subject="frame", field="size"
+                    f"a size of {size} bytes, {self.limit} at most{_guess(size)}",
+                    subject="frame",
+                    field="size",
                 )
                 break
             start = pos + _SIZE.size
@@ -80,3 +92,13 @@ class FrameReader:
             payloads.append(bytes(view[start:pos]))
         view.release()
         return payloads, pos
+
+
+def _guess(size: int) -> str:
+    """What else these bytes begin, if that is well known: a wrong port, or TLS where there is none.
+
+    Their size tells nobody, and raising the limit for it would not help.
+    """
+    head = size.to_bytes(_SIZE.size, signed=True)
+    speech = next((speech for begin, speech in _BEGINNINGS.items() if head.startswith(begin)), None)
+    return f", which is how {speech} begins" if speech is not None else ""

@@ -112,6 +112,19 @@ def test_bad_size_is_refused_with_its_fourth_byte(size: int) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("head", "speech"),
+    [
+        (b"GET / HTTP/1.1\r\n", "HTTP"),
+        (b"POST / HTTP/1.1\r\n", "HTTP"),
+        (b"\x16\x03\x01\x02\x00\x01", "TLS"),
+    ],
+)
+def test_size_that_begins_another_protocol_is_told_as_that(head: bytes, speech: str) -> None:
+    with pytest.raises(ProtocolError, match=f"at most, which is how {speech} begins$"):
+        FrameReader().feed(head)
+
+
 @bad_size
 def test_nothing_is_buffered_for_a_bad_size(size: int) -> None:
     reader = FrameReader(limit=100)
