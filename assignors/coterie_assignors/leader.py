@@ -8,7 +8,7 @@ So no partition ever has two owners, whichever assignor is in use.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -28,7 +28,7 @@ from coterie_assignors.base import (
     Partitions,
     RebalanceProtocol,
 )
-from coterie_assignors.operations import Ask, Operations, carry_out
+from coterie_assignors.operations import Operations, carry_out
 from coterie_assignors.ownership import CONTESTED, Owners, resolve_claims
 from coterie_assignors.plan import Plan, planned
 from coterie_assignors.state import WarmSettings
@@ -141,7 +141,7 @@ def _frozen(refined: Refined, target: Mapping[str, Partitions]) -> Refined:
 
 def _target(
     assignor: Assignor,
-    ask: Ask,
+    ask: Callable[[Mapping[str, MemberInfo]], Mapping[str, Partitions]],
     members: Mapping[str, MemberInfo],
     claims: Mapping[str, Claim],
     cluster: Cluster,
@@ -156,13 +156,13 @@ def _target(
 
     plan: Plan | None = None
 
-    def wanted(some: Mapping[str, MemberInfo]) -> Mapping[str, Partitions]:
+    def wanted(some: Mapping[str, MemberInfo]) -> Plan:
         nonlocal plan
         plan = planned(former, assignor, cluster, some, settings, ask_anew)
-        return plan.shares
+        return plan
 
     if operations is None:
-        return wanted(members), plan
+        return wanted(members).shares, plan
     target = carry_out(
         operations,
         wanted,

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, replace
 from coterie_assignors.base import Claim, Cluster, MemberInfo, Partitions
 from coterie_assignors.copies import UNKNOWN_LAG, Pair
 from coterie_assignors.ownership import resolve_claims
+from coterie_assignors.plan import Plan
 from coterie_protocol.consumer import flatten, group_by_topic
 
 __all__ = ["Operations", "carry_out"]
@@ -42,8 +43,8 @@ class Operations:
     had: Mapping[str, frozenset[Pair]] = field(default_factory=dict)
 
 
-#: What an assignor gives some of the members.
-Ask = Callable[[Mapping[str, MemberInfo]], Mapping[str, Partitions]]
+#: What an assignor has planned for some of the members.
+Ask = Callable[[Mapping[str, MemberInfo]], Plan]
 
 
 def carry_out(
@@ -64,8 +65,10 @@ def carry_out(
         shares.keep(claims)
     else:
         able = {name: each for name, each in members.items() if name not in operations.drained}
-        shares.take(ask(able) if able else {}, claims)
-        shares.place()
+        plan = ask(able) if able else None
+        shares.take({} if plan is None else plan.shares, claims)
+        if plan is not None:
+            shares.place(plan.members)
         if in_steps:
             shares.hold_back(claims)
     return {name: group_by_topic(pairs) for name, pairs in shares.held.items()}
@@ -134,18 +137,22 @@ class _Shares:
 
     # -- pins ----------------------------------------------------------------------------------
 
-    def place(self) -> None:
-        """Move what is pinned to its member, and what is kept from its member to another one."""
+    def place(self, planned: Mapping[str, MemberInfo]) -> None:
+        """Move what is pinned to its member, and what is kept from its member to another one.
+
+        What is given in return depends on what members owned when it was `planned`: if it depended
+        on what they own on the way, the next rebalance might take it back.
+        """
         for pair, name in sorted(self._operations.pinned.items()):
             if self._is_there(name) and self._may_have(name, pair) and self._exists(pair):
-                self._move(pair, name)
+                self._move(pair, name, planned)
         for pair, kept in sorted(self._operations.kept_from.items()):
             takers = [n for n in self.held if self._is_there(n) and self._may_have(n, pair)]
             takers = [name for name in takers if name not in kept]
             if self._holder.get(pair) in kept and takers:
-                self._move(pair, min(takers, key=lambda n: (len(self.held[n]), n)))
+                self._move(pair, min(takers, key=lambda n: (len(self.held[n]), n)), planned)
 
-    def _move(self, pair: Pair, taker: str) -> None:
+    def _move(self, pair: Pair, taker: str, planned: Mapping[str, MemberInfo]) -> None:
         """Give a partition to another member, which gives one back if it then has more."""
         giver = self._holder.get(pair)
         if giver == taker:
@@ -154,7 +161,7 @@ class _Shares:
         if giver is not None and len(self.held[taker]) > len(self.held[giver]) + 1:
             back = [each for each in self.held[taker] if self._may_go(each, taker, giver)]
             if back:
-                owned = flatten(self._members[taker].owned)
+                owned = flatten(planned[taker].owned)
                 self._give(min(back, key=lambda each: (each in owned, each)), giver)
 
     def _may_go(self, pair: Pair, taker: str, giver: str) -> bool:

@@ -443,6 +443,21 @@ def test_state_of_the_dead_does_not_go_where_a_copy_is_first_and_elsewhere_later
     assert not answer.warmups
 
 
+@for_each("assignor", COOPERATIVE)
+def test_what_is_given_in_return_does_not_change_on_the_way(assignor: type[Assignor]) -> None:
+    """Otherwise a partition is given back, given up for another one, and so on."""
+    members = group(
+        member("a", ["t"], [], 4),
+        member("b", ["t"], pairs(1, 2, 5), 4),
+        member("c", ["t"], pairs(0, 3, 4, 6, 7), 4),
+    )
+    kept_from = {("t", 3): frozenset("ab"), ("t", 7): frozenset("ac")}
+    operations = Operations(pinned={("t", 1): "c"}, kept_from=kept_from)
+    _, after = settle(assignor(), {"t": 8}, members, operations)
+    assert set(pairs(1, 3)) <= had(after)["c"]
+    assert ("t", 7) in had(after)["b"]
+
+
 # -- anything ----------------------------------------------------------------------------------
 
 names = st.sampled_from("abcd")
