@@ -15,10 +15,10 @@ from coterie_server.http.groups import (
     KnownGroups,
     PageQuery,
     lines_of_groups,
-    merged_pages,
     page_of_groups,
 )
 from coterie_server.http.list_watch import ListWatches
+from coterie_server.http.merged_pages import merged_pages
 from coterie_server.http.others import (
     ASKED_BY,
     SHARDS,
@@ -119,7 +119,8 @@ class GroupLists:
                 raise NodeSilentError(f"Node {node_id} answers {answer.status}.")
             pages.append(answer.body)
             shards |= answer.shards
-        return merged_pages(pages, query), shards
+        async with self._one_at_a_time:
+            return await merged_pages(pages, query), shards
 
     async def _list_all(
         self, request: web.Request, query: PageQuery, others: Sequence[NodeNote]

@@ -30,8 +30,12 @@ if TYPE_CHECKING:
     from coterie_server.turns import Making
 
 __all__ = [
+    "BY_NAME",
     "LIMIT_DEFAULT",
     "LIMIT_MAX",
+    "PAGE_BYTES",
+    "RECENT_FIRST",
+    "ROWS_AT_ONCE",
     "GroupSummary",
     "KnownGroups",
     "PageQuery",
@@ -39,9 +43,9 @@ __all__ = [
     "finish",
     "group_in_full",
     "lines_of_groups",
-    "merged_pages",
     "offsets_in_full",
     "page_of_groups",
+    "read_place",
     "write_place",
 ]
 
@@ -51,19 +55,19 @@ LIMIT_DEFAULT: Final = 1000
 LIMIT_MAX: Final = 10_000
 
 #: A page ends with the group that makes it this long: names may have 32,767 characters.
-_PAGE_BYTES: Final = 4_194_304
+PAGE_BYTES: Final = 4_194_304
 
 #: How many names are compared, how many groups are put in order by what they did, and how many
 #: groups or members are written, before other tasks get a turn; each takes a millisecond or two.
 _NAMES_AT_ONCE: Final = 2000
 _PLACES_AT_ONCE: Final = 500
-_ROWS_AT_ONCE: Final = 100
+ROWS_AT_ONCE: Final = 100
 
-_BY_NAME: Final = "name"
-_RECENT_FIRST: Final = "recent"
+BY_NAME: Final = "name"
+RECENT_FIRST: Final = "recent"
 #: By how many numbers groups stand in each order, before their names: `flapping` has the groups
 #: first that rebalanced most often in the last hour, and of these, those that did so last.
-_NUMBERS: Final[Mapping[str, int]] = {_BY_NAME: 0, _RECENT_FIRST: 1, "flapping": 2}
+_NUMBERS: Final[Mapping[str, int]] = {BY_NAME: 0, RECENT_FIRST: 1, "flapping": 2}
 _DIGITS_MAX: Final = 18
 
 #: Where a group stands in a list: numbers, larger ones first and so negative, and its name.
@@ -151,11 +155,11 @@ class KnownGroups:
 
     def place(self, name: str, order: str) -> Place:
         """Where a group stands in a list."""
-        if order == _BY_NAME:
+        if order == BY_NAME:
             return (name,)
         latest = self.history.latest(name)
         started_ms = 0 if latest is None else latest.started_ms
-        if order == _RECENT_FIRST:
+        if order == RECENT_FIRST:
             return -started_ms, name
         return -self.history.last_hour(name, self.date_ms()), -started_ms, name
 
@@ -180,7 +184,7 @@ class PageQuery:
     states: frozenset[str] = frozenset()
     #: Only groups with this in their names, in upper or lower case.
     part: str = ""
-    order: str = _BY_NAME
+    order: str = BY_NAME
     #: All groups in any order, a line for each, instead of a page.
     is_lines: bool = False
 
@@ -196,10 +200,10 @@ class PageQuery:
         if form not in ("page", "jsonl"):
             raise bad_request("format must be page or jsonl.")
         states = frozenset(_state(each) for each in query.getall("state", []))
-        order = query.get("order", _BY_NAME)
+        order = query.get("order", BY_NAME)
         if order not in _NUMBERS:
             raise bad_request(f"order must be one of {', '.join(_NUMBERS)}.")
-        after = None if "after" not in query else _read_place(query["after"], order)
+        after = None if "after" not in query else read_place(query["after"], order)
         part = query.get("q", "").casefold()
         return cls(int(limit), after, states, part, order, form == "jsonl")
 
@@ -227,7 +231,7 @@ async def finish(making: Making[T]) -> T:
         await asyncio.sleep(0)
 
 
-def _read_place(text: str, order: str) -> Place:
+def read_place(text: str, order: str) -> Place:
     """The place that a `next` of a page in this order says."""
     numbers: list[int] = []
     for _ in range(_NUMBERS[order]):
@@ -244,24 +248,12 @@ def write_place(place: Place) -> str:
     return "".join(f"{-int(number)}:" for number in numbers) + str(name)
 
 
-def _place_of(row: Mapping[str, Any], order: str) -> Place:
-    """Where another node has this line of a list."""
-    name = row["group"]
-    if order == _BY_NAME:
-        return (name,)
-    last = row["last_rebalance"]
-    started_ms = 0 if last is None else last["started_ms"]
-    if order == _RECENT_FIRST:
-        return -started_ms, name
-    return -row["rebalances_last_hour"], -started_ms, name
-
-
 async def lines_of_groups(
     names: list[str], groups: KnownGroups, query: PageQuery
 ) -> AsyncIterator[bytes]:
     """The groups with these names, a line of JSON for each, in pieces of about a millisecond."""
-    for begin in range(0, len(names), _ROWS_AT_ONCE):
-        some = names[begin : begin + _ROWS_AT_ONCE]
+    for begin in range(0, len(names), ROWS_AT_ONCE):
+        some = names[begin : begin + ROWS_AT_ONCE]
         found = (groups.find(name) for name in some if query.names(name))
         rows = [f"{groups.summary(each).json()}\n" for each in found if _matches(each, query)]
         yield "".join(rows).encode()
@@ -278,34 +270,16 @@ async def page_of_groups(names: list[str], groups: KnownGroups, query: PageQuery
     rows: list[str] = []
     size_bytes, upto = 0, 0
     for upto, place in enumerate(places[: query.limit], start=1):
-        if upto % _ROWS_AT_ONCE == 0:
+        if upto % ROWS_AT_ONCE == 0:
             await asyncio.sleep(0)
         group = groups.find(str(place[-1]))
         if group is not None:  # or it was deleted meanwhile
             rows.append(groups.summary(group).json())
             size_bytes += len(rows[-1])
-            if size_bytes >= _PAGE_BYTES:
+            if size_bytes >= PAGE_BYTES:
                 break
     following = write_place(places[upto - 1]) if upto < len(places) else None
     return f'{{"groups":[{",".join(rows)}],"next":{_dumps(following)}}}'.encode()
-
-
-def merged_pages(pages: Sequence[bytes], query: PageQuery) -> bytes:
-    """One page of what several nodes have on the same page.
-
-    A node may have ended its page early, so nothing is shown beyond what all of them have shown.
-    """
-    order = query.order
-    found = [json.loads(page) for page in pages]
-    ends = (_read_place(page["next"], order) for page in found if page["next"] is not None)
-    upto = min(ends, default=None)
-    rows = {_place_of(row, order): row for page in found for row in page["groups"]}
-    shown = sorted(place for place in rows if upto is None or place <= upto)
-    is_more = upto is not None or len(shown) > query.limit
-    shown = shown[: query.limit]
-    last = shown[-1] if shown else upto
-    following = write_place(last) if is_more and last is not None else None
-    return _dumps({"groups": [rows[place] for place in shown], "next": following}).encode()
 
 
 async def group_in_full(group: GroupView, more: Mapping[str, Any]) -> bytes:
@@ -313,7 +287,7 @@ async def group_in_full(group: GroupView, more: Mapping[str, Any]) -> bytes:
     members: list[str] = []
     for count, member in enumerate(group.members, start=1):
         members.append(_dumps(_shallow(member)))
-        if count % _ROWS_AT_ONCE == 0:
+        if count % ROWS_AT_ONCE == 0:
             await asyncio.sleep(0)
     values = _shallow(group)
     del values["members"]
@@ -330,7 +304,7 @@ def _shallow(value: DataclassInstance) -> dict[str, Any]:
 async def _next_places(names: list[str], groups: KnownGroups, query: PageQuery) -> list[Place]:
     """The places on the page in order, and one more if another page follows."""
     after, best = query.after, list[Place]()
-    at_once = _NAMES_AT_ONCE if query.order == _BY_NAME else _PLACES_AT_ONCE
+    at_once = _NAMES_AT_ONCE if query.order == BY_NAME else _PLACES_AT_ONCE
     for begin in range(0, len(names), at_once):
         some = names[begin : begin + at_once]
         if query.part:
@@ -366,7 +340,7 @@ async def offsets_in_full(group_id: str, rows: Sequence[OffsetRow], now_ms: int)
                 f'{{"topic":{quoted},"partition":{row.partition},"offset":{row.offset}'
                 f',"metadata":{_quote(row.metadata)},"committed_ms":{row.committed_at_ms}}}'
             )
-            if len(lines) % _ROWS_AT_ONCE == 0:
+            if len(lines) % ROWS_AT_ONCE == 0:
                 await asyncio.sleep(0)
     head = _dumps({"group": group_id, "now_ms": now_ms})
     return f'{head[:-1]},"offsets":[{",".join(lines)}]}}'.encode()
