@@ -250,7 +250,11 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
         return None if self.core is None else self.core.table.deadlines.next()
 
     async def operate(self, operation: Callable[[Step], None]) -> None:
-        """Do what an operator asks for, and wait until it is durable; may raise `Refusal`."""
+        """Do what an operator asks for, and wait until it is durable; may raise `Refusal`.
+
+        It may be about a topic that another node has told of, and this one has yet to hear of.
+        """
+        await self._know_topics()
         if self.core is None or not self._trust.holds:
             raise Refusal("not_available", _NOT_NOW)
         self.run(self.core.operate, operation)

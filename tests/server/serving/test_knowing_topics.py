@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, cast
 
 import pytest
@@ -15,6 +16,7 @@ from coterie_protocol.journal import TopicChanged
 from coterie_server.address import Address
 from coterie_server.config.assembly import RandomIds
 from coterie_server.group import Config, GroupCoordinator
+from coterie_server.group.operations import reset_offsets
 from coterie_server.serving import GroupShard, NodeContext, TopicCounts
 from coterie_server.serving.catalogue_shard import CatalogueShard
 from coterie_server.serving.clock import Clock
@@ -92,6 +94,19 @@ async def test_offsets_of_a_topic_that_the_node_has_not_heard_of_stay() -> None:
         taken = TakenOver(store, learn)
         await taken.begin()
         assert await taken.committed() == 5
+
+
+async def test_operator_may_name_a_topic_that_the_node_has_not_heard_of() -> None:
+    """The node that has the catalogue tells of a new topic before the others hear of it."""
+    async with MemoryStore() as store:
+        taken = TakenOver(store, learn)
+        await taken.begin()
+        assert await taken.committed() == 5
+        taken.topics.clear()
+        await taken.shard.operate(
+            partial(reset_offsets, group_id="g", topic="t", partitions=[0], offset=7)
+        )
+        assert await taken.committed() == 7
 
 
 async def learn_of_the_past(taken: TakenOver) -> None:
