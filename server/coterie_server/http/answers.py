@@ -72,6 +72,7 @@ _REFUSALS: Final[Mapping[str, HTTPStatus]] = {
     "bad_request": HTTPStatus.BAD_REQUEST,
     "group_not_found": HTTPStatus.NOT_FOUND,
     "member_not_found": HTTPStatus.NOT_FOUND,
+    "misdirected": HTTPStatus.MISDIRECTED_REQUEST,
     "not_available": HTTPStatus.SERVICE_UNAVAILABLE,
     "not_ready": HTTPStatus.SERVICE_UNAVAILABLE,
     "partition_not_found": HTTPStatus.NOT_FOUND,

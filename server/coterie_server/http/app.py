@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
@@ -22,7 +21,7 @@ from coterie_server.http.answers import (
     refuse_other_hosts,
 )
 from coterie_server.http.console import ConsolePages, add_console
-from coterie_server.http.elsewhere import Elsewhere
+from coterie_server.http.elsewhere import Elsewhere, refuse_misdirected
 from coterie_server.http.group_actions import OPERATIONS, GroupActions
 from coterie_server.http.group_lists import GroupLists
 from coterie_server.http.group_pages import GroupPages
@@ -69,6 +68,7 @@ def create_app(
             refuse_encoded,
             refuse_other_hosts(hosts or AllowedHosts()),
             require_token(known),
+            refuse_misdirected(node),
         ]
     )
     add_console(app)
@@ -147,7 +147,7 @@ class _Pages:
         for node_id, answer in answers.items():
             # One that does not answer has ended, and is started again: others have its groups soon.
             if isinstance(answer, Answer) and answer.status != HTTPStatus.OK:
-                return f"Node {node_id}: {json.loads(answer.body)['message']}"
+                return f"Node {node_id}: {answer.message}"
         unowned = self._node.unowned()
         return f"{unowned} shards are with no node just now." if unowned else None
 
@@ -178,7 +178,7 @@ class _Pages:
             elif answer.status == HTTPStatus.OK:
                 found[node_id] = None
             else:
-                found[node_id] = str(json.loads(answer.body)["message"])
+                found[node_id] = answer.message
         return found
 
     async def metrics(self, request: web.Request) -> web.Response:

@@ -7,19 +7,34 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, final
 
 from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
 
+from coterie_server.group import Refusal
 from coterie_server.http.answers import error, not_ready
-from coterie_server.http.others import ASKED_BY, NodeSilentError, OtherNodes
+from coterie_server.http.others import ASKED_BY, ASKED_NODE, NodeSilentError, OtherNodes
 
 if TYPE_CHECKING:
     from coterie_server.http.node_view import NodeView
     from coterie_server.http.streams import Streams
     from coterie_server.serving import NodeNote
 
-__all__ = ["Elsewhere"]
+__all__ = ["Elsewhere", "refuse_misdirected"]
 
 #: Streams about a group of this node.
 Tell = Callable[[web.Request, str], Awaitable[web.StreamResponse]]
+
+
+def refuse_misdirected(node: NodeView) -> Middleware:
+    """A middleware that refuses what another node is asked: the asker has come to a wrong one."""
+
+    @web.middleware
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        meant = request.headers.get(ASKED_NODE, str(node.node_id))
+        if node.is_open and meant != str(node.node_id):
+            raise Refusal("misdirected", f"This is node {node.node_id}, and not the one asked.")
+        return await handler(request)
+
+    return check
 
 
 @final

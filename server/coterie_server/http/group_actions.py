@@ -23,7 +23,7 @@ from coterie_server.group.operations import (
 from coterie_server.http.access import is_cross_site
 from coterie_server.http.answers import as_json, bad_request, error, json_body
 from coterie_server.http.groups import group_in_full
-from coterie_server.http.others import PASSED_BODY
+from coterie_server.http.others import ASKED_BY, PASSED_BODY
 from coterie_server.http.server import whole_body
 from coterie_server.http.standing_orders import ORDERS, read_order
 from coterie_server.log.logger import get_logger, shortened
@@ -43,6 +43,7 @@ OPERATIONS: Final = ("rebalance", "remove", "reset", "delete", *ORDERS)
 _MEMBERS_MAX: Final = 1000
 _OFFSET_MAX: Final = 2**63 - 1
 _NAME_MAX: Final = 249
+_NODE_MAX: Final = 20
 
 _Operation = Callable[["Step"], None]
 
@@ -92,12 +93,11 @@ class GroupActions:
         self._node.require_ready()
         group_id = request.match_info["group"]
         request[PASSED_BODY] = await whole_body(request)
+        _note(request, name, group_id)
         elsewhere = await self._elsewhere.answer(request, group_id)
         if elsewhere is not None:
             return elsewhere
         operation = read(_values(request[PASSED_BODY]))
-        short = shortened(group_id, _NAME_MAX)
-        _log.info("asked for over HTTP", operation=name, group=short, peer=request.remote)
         return await self._operate(group_id, partial(operation, group_id=group_id))
 
     async def _operate(self, group_id: str, operation: _Operation) -> web.Response:
@@ -111,6 +111,16 @@ class GroupActions:
             return as_json({"group": group_id})
         async with self._one_at_a_time:
             return json_body(await group_in_full(shown, {}))
+
+
+def _note(request: web.Request, operation: str, group_id: str) -> None:
+    """Log who asks: also where another node is to do it, which sees only that this one asks."""
+    by = request.headers.get(ASKED_BY)
+    passed_on = {} if by is None else {"passed_on_by": shortened(by, _NODE_MAX)}
+    short = shortened(group_id, _NAME_MAX)
+    _log.info(
+        "asked for over HTTP", operation=operation, group=short, peer=request.remote, **passed_on
+    )
 
 
 def _values(body: bytes) -> Mapping[str, Any]:

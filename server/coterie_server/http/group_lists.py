@@ -116,7 +116,7 @@ class GroupLists:
             if not isinstance(answer, Answer):
                 raise answer
             if answer.status != HTTPStatus.OK:
-                raise NodeSilentError(f"Node {node_id} answers {answer.status}.")
+                raise NodeSilentError(f"Node {node_id}: {answer.message}")
             pages.append(answer.body)
             shards |= answer.shards
         async with self._one_at_a_time:

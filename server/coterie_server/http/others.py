@@ -8,8 +8,10 @@ answers by itself, so no question goes round in circles.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 import aiohttp
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ASKED_BY",
+    "ASKED_NODE",
     "PASSED_BODY",
     "SHARDS",
     "Answer",
@@ -35,6 +38,8 @@ __all__ = [
 
 #: In a request of another node, its id.
 ASKED_BY: Final = "Coterie-Asked-By"
+#: The id of the node that is meant: at an address of its own machine alone, others find another.
+ASKED_NODE: Final = "Coterie-Asked-Node"
 #: In a list of groups, the numbers of the shards that it has all groups of.
 SHARDS: Final = "Coterie-Shards"
 
@@ -65,6 +70,14 @@ class Answer:
     body: bytes
     #: Of a list, the shards that it has all groups of.
     shards: frozenset[int] = frozenset()
+
+    @property
+    def message(self) -> str:
+        """Of an error, what is wrong."""
+        try:
+            return str(json.loads(self.body)["message"])
+        except (ValueError, TypeError, KeyError):
+            return f"it answers with status {self.status}."
 
 
 def shards_as_text(shards: Iterable[int]) -> str:
@@ -102,14 +115,8 @@ class OtherNodes:
     ) -> Answer:
         """Have a node answer a request."""
         patience = _LONG_PATIENCE if takes_long else _PATIENCE
-        try:
-            async with self._opened(node, request, asker, patience) as response:
-                body = await response.read()
-                headers = response.headers
-                kind = headers.get("Content-Type", "")
-                return Answer(response.status, kind, body, shards_in(headers))
-        except (OSError, TimeoutError, aiohttp.ClientError) as error:
-            raise _silent(node, error) from error
+        async with await self._begun(node, request, asker, patience) as response:
+            return await _whole(node, response)
 
     async def ask_all(
         self, nodes: Sequence[NodeNote], request: web.Request, asker: int
@@ -130,23 +137,30 @@ class OtherNodes:
     ) -> aiohttp.ClientResponse:
         """Have a node begin an answer, which the caller reads and closes."""
         patience = _PATIENCE_WITH_WATCHES if is_endless else _PATIENCE_WITH_LISTS
-        try:
-            response = await self._opened(node, request, asker, patience)
-        except (OSError, TimeoutError, aiohttp.ClientError) as error:
-            raise _silent(node, error) from error
+        response = await self._begun(node, request, asker, patience)
         if not response.ok:
-            response.close()
-            raise NodeSilentError(f"Node {node.node_id} answers {response.status}.")
+            async with response:
+                answer = await _whole(node, response)
+            raise NodeSilentError(f"Node {node.node_id}: {answer.message}")
         return response
 
     async def watch(
         self, node: NodeNote, request: web.Request, asker: int
     ) -> aiohttp.ClientResponse:
         """Have a node begin an answer without end, or refuse it; the caller closes it."""
+        return await self._begun(node, request, asker, _PATIENCE_WITH_WATCHES)
+
+    async def _begun(
+        self, node: NodeNote, request: web.Request, asker: int, patience: aiohttp.ClientTimeout
+    ) -> aiohttp.ClientResponse:
         try:
-            return await self._opened(node, request, asker, _PATIENCE_WITH_WATCHES)
+            response = await self._opened(node, request, asker, patience)
         except (OSError, TimeoutError, aiohttp.ClientError) as error:
             raise _silent(node, error) from error
+        if response.status == HTTPStatus.MISDIRECTED_REQUEST:
+            response.close()
+            raise _silent(node, "another node answers there")
+        return response
 
     def _opened(
         self, node: NodeNote, request: web.Request, asker: int, patience: aiohttp.ClientTimeout
@@ -155,7 +169,7 @@ class OtherNodes:
             where = next(iter(node.addresses.values()))
             raise NodeSilentError(f"Node {node.node_id} at {where} answers no HTTP.")
         headers = {name: request.headers[name] for name in _PASSED_ON if name in request.headers}
-        headers[ASKED_BY] = str(asker)
+        headers |= {ASKED_BY: str(asker), ASKED_NODE: str(node.node_id)}
         body = request.get(PASSED_BODY)
         if self.token:
             headers["Authorization"] = f"Bearer {self.token}"
@@ -190,6 +204,15 @@ def _origin(node: NodeNote) -> str:
     return f"http{'s' if node.http_certificate else ''}://{node.http}"
 
 
-def _silent(node: NodeNote, error: BaseException) -> NodeSilentError:
+async def _whole(node: NodeNote, response: aiohttp.ClientResponse) -> Answer:
+    try:
+        body = await response.read()
+    except (OSError, TimeoutError, aiohttp.ClientError) as error:
+        raise _silent(node, error) from error
+    headers = response.headers
+    return Answer(response.status, headers.get("Content-Type", ""), body, shards_in(headers))
+
+
+def _silent(node: NodeNote, error: BaseException | str) -> NodeSilentError:
     why = str(error) or "no answer in time"
     return NodeSilentError(f"Node {node.node_id} at {_origin(node)} can't be asked: {why}.")

@@ -9,8 +9,9 @@ from typing import Any, cast
 
 import pytest
 import pytest_asyncio
+import structlog.testing
 from aiohttp import ClientPayloadError, ClientTimeout, web
-from aiohttp.test_utils import TestClient, TestServer
+from aiohttp.test_utils import BaseTestServer, TestClient, TestServer
 
 from coterie_server.address import Address
 from coterie_server.backfill import Backfill
@@ -206,7 +207,39 @@ async def test_list_that_would_lack_groups_is_refused(
     other.answers["/v1/groups"] = (503, {"error": "not_ready", "message": "Wait."})
     answer = await browser.get(f"/v1/groups?format={form}")
     assert answer.status == 503
-    assert "Node 2" in (await answer.json())["message"]
+    assert (await answer.json())["message"] == "Node 2: Wait."
+
+
+async def test_watch_that_another_node_refuses_is_refused_with_its_reason(
+    browser: Browser, other: Other
+) -> None:
+    other.answers["/v1/watch"] = (503, {"error": "too_many_watchers", "message": "Too many."})
+    answer = await browser.get("/v1/watch")
+    assert (answer.status, (await answer.json())["message"]) == (503, "Node 2: Too many.")
+
+
+async def test_answer_that_is_none_of_a_node_is_told_by_its_status(
+    browser: Browser, other: Other
+) -> None:
+    other.answers["/v1/groups"] = other.answers["/readyz"] = (502, b"<html>")
+    message = (await (await browser.get("/v1/groups")).json())["message"]
+    assert message == "Node 2: it answers with status 502."
+    _, second = (await read(await browser.get("/v1/nodes")))["nodes"]
+    assert second["reason"] == "it answers with status 502."
+
+
+async def test_node_that_passes_an_order_on_logs_who_gave_it(
+    browser: Browser, other: Other
+) -> None:
+    """The other one sees it come from this one."""
+    with structlog.testing.capture_logs() as logs:
+        await browser.delete("/v1/groups/x")
+        await browser.delete("/v1/groups/mine", headers={"Coterie-Asked-By": "2"})
+    here, passed_on = [each for each in logs if each["event"] == "asked for over HTTP"]
+    assert (here["operation"], here["group"], here["peer"]) == ("delete", "x", "127.0.0.1")
+    assert "passed_on_by" not in here
+    assert (passed_on["group"], passed_on["passed_on_by"]) == ("mine", "2")
+    assert other.asked == [("DELETE", "/v1/groups/x", "1")]
 
 
 class Shard:
@@ -284,6 +317,38 @@ async def test_watch_of_all_groups_ends_when_a_node_comes(
         event = await stream.next()
     assert event.kind == "end"
     assert event.data["message"].startswith("A node has come")
+
+
+def has_address_of(node: Node, server: BaseTestServer) -> None:
+    """The other node answers HTTP at an address of its own machine, by which this one is found."""
+    assert server.port is not None
+    its = Address(str(server.host), server.port)
+    note = NodeNote(2, {"default": Address("h2", 9092)}, http=its)
+    entry = NodeEntry("node-2", note.to_bytes(), 1000)
+    node.cluster.look(Survey((entry,), (Lease(5, Fence(0, 1), "node-2", 1000),)), [])
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/v1/groups", "/v1/groups?format=jsonl", "/v1/watch", "/v1/groups/x", "/v1/groups/x/watch"],
+)
+async def test_node_does_not_take_itself_for_another(
+    browser: Browser, node: Node, path: str
+) -> None:
+    has_address_of(node, browser.server)
+    answer = await browser.get(path)
+    assert answer.status == 503
+    assert "Node 2" in (message := (await answer.json())["message"])
+    assert "another node answers there" in message
+
+
+async def test_node_at_whose_address_another_answers_is_not_said_to_be_ready(
+    browser: Browser, node: Node
+) -> None:
+    has_address_of(node, browser.server)
+    _, second = (await read(await browser.get("/v1/nodes")))["nodes"]
+    assert (second["node"], second["ready"]) == (2, False)
+    assert "another node answers there" in second["reason"]
 
 
 async def test_node_that_is_gone_is_named(browser: Browser, other: Other) -> None:
