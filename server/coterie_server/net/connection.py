@@ -359,7 +359,7 @@ class Connection(asyncio.Protocol):
     def close_for_handler(self, why: str) -> None:
         """Close because the handler says so."""
         if not self.gone:
-            self._tell(CloseReason.HANDLER, why=why)
+            self._registry.note_hang_up(self.peer, why)
             self.end(CloseReason.HANDLER)
 
     def close_for_unencodable(self, request: Request, error: Exception) -> None:

@@ -15,6 +15,7 @@ from typing import Final, Protocol
 
 from coterie_protocol import ApiKey
 from coterie_server.log.logger import get_logger, shortened
+from coterie_server.log.repeats import Repeats
 from coterie_server.net.addresses import Peer
 from coterie_server.net.admission import Admission
 from coterie_server.net.endpoint import Endpoint
@@ -140,6 +141,7 @@ class Registry:
         self._refused = dict.fromkeys(RefuseReason, 0)
         self._closed = dict.fromkeys(CloseReason, 0)
         self._log_lines_left = LOG_LINES_PER_SWEEP
+        self._hang_ups = Repeats()
 
     def __len__(self) -> int:
         return len(self._connections)
@@ -197,6 +199,12 @@ class Registry:
             peer=str(peer),
             listener=endpoint.terms.name,
         )
+
+    def note_hang_up(self, peer: Peer, why: str) -> None:
+        """Log why the handler hangs up, but not each time: many may meet that and retry."""
+        if times := self._hang_ups.count(why, round(self.now() * 1000)):
+            reason = str(CloseReason.HANDLER)
+            self.log("connection closed", reason=reason, peer=str(peer), why=why, times=times)
 
     def forget(self, connection: OpenConnection, reason: CloseReason) -> None:
         """Count a connection out."""

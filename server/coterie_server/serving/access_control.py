@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from uuid import UUID
 
+    from coterie_server.log.troubles import TroubleLog
     from coterie_server.net import Exchange
     from coterie_server.net.fast_path import Sender
     from coterie_server.security.authorizer import Authorizer
@@ -139,12 +140,14 @@ class AccessControl:
         topics: KnownTopics,
         clock: Clock,
         turns: Turns,
+        troubles: TroubleLog,
     ) -> None:
         self._authorizer = authorizer
         self._access = access
         self._topics = topics
         self._clock = clock
         self._turns = turns
+        self._troubles = troubles
         self._audit = AuditLog()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -231,7 +234,7 @@ class AccessControl:
             exchange.close("the node is stopping")
             raise
         except StoreError as error:
-            _log.warning("the topics can't be read", error=str(error))
+            self._troubles.note("the topics can't be read", str(error))
             exchange.close("topics can't be read just now")
         except Exception:  # noqa: BLE001  # as above
             _close_for_bug(exchange)

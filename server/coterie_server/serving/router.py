@@ -45,7 +45,7 @@ class Router:
         self._directory = directory
         self._http = http
         self._look_soon = look_soon
-        self._unheard = UnheardTopics(topics.copy, self._to_group)
+        self._unheard = UnheardTopics(topics.copy, self._to_group, topics.troubles)
         self.routes: dict[type[Any], Callable[[Exchange], None]] = {
             m.AlterUserScramCredentialsRequest: topics.handle,
             m.ApiVersionsRequest: self._tell_versions,

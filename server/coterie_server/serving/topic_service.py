@@ -61,7 +61,8 @@ class TopicService:
     ) -> None:
         self._context = context
         self._clock = context.clock
-        self._troubles = TroubleLog(context.clock.now_ms)
+        #: What keeps requests about topics and rights from being answered.
+        self.troubles = TroubleLog(context.clock.now_ms)
         self._ends = context.ends
         self._make = make
         self._counts = counts
@@ -107,7 +108,9 @@ class TopicService:
             return None
         known = KnownTopics(self.catalogue, self.copy, self._make(self._ends).config)
         authorizer = context.access.authorizer
-        return AccessControl(authorizer, context.access, known, context.clock, context.turns)
+        return AccessControl(
+            authorizer, context.access, known, context.clock, context.turns, self.troubles
+        )
 
     # -- what the others are told --------------------------------------------------------------
 
@@ -195,7 +198,7 @@ class TopicService:
         try:
             await work
         except Exception as error:  # noqa: BLE001  # whatever it is, it is tried again
-            self._troubles.note("the topics can't be read", str(error) or repr(error))
+            self.troubles.note("the topics can't be read", str(error) or repr(error))
 
     def wake(self, topics: Collection[str]) -> None:
         """Tell all who wait for records of topics that they are not what they were."""
@@ -258,10 +261,10 @@ class TopicService:
             exchange.close("the node is stopping")
             raise
         except PeerError as error:
-            self._troubles.note("another node can't be asked", str(error))
+            self.troubles.note("another node can't be asked", str(error))
             self._refuse(exchange, in_doubt=error.was_sent)
         except StoreError as error:
-            self._troubles.note("the topics can't be read", str(error))
+            self.troubles.note("the topics can't be read", str(error))
             self._refuse(exchange)
         except Exception:  # noqa: BLE001  # a bug must not leave a client waiting
             _log.exception("a bug: a request could not be answered")
@@ -330,7 +333,7 @@ class TopicService:
             if await self._others.make_for_metadata(names):
                 await self.copy.refresh()
         except PeerError as error:
-            self._troubles.note("topics can't be made just now", str(error))
+            self.troubles.note("topics can't be made just now", str(error))
 
     async def _tell_ends(self, exchange: Exchange) -> None:
         """Ask all nodes how far their groups have committed."""

@@ -14,18 +14,16 @@ from typing import TYPE_CHECKING, Protocol, final
 
 from coterie_protocol.committed import CommittedPartitions
 from coterie_protocol.error_codes import ErrorCode
-from coterie_server.log.logger import get_logger
 from coterie_server.serving.failures import failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from coterie_protocol import messages as m
+    from coterie_server.log.troubles import TroubleLog
     from coterie_server.net import Exchange
 
 __all__ = ["UnheardTopics"]
-
-_log = get_logger(__name__)
 
 
 class KnownTopics(Protocol):
@@ -47,9 +45,12 @@ class KnownTopics(Protocol):
 class UnheardTopics:
     """Hands on commits, and before that looks for the topics that they are about."""
 
-    def __init__(self, topics: KnownTopics, hand_on: Callable[[Exchange], None]) -> None:
+    def __init__(
+        self, topics: KnownTopics, hand_on: Callable[[Exchange], None], troubles: TroubleLog
+    ) -> None:
         self._topics = topics
         self._hand_on = hand_on
+        self._troubles = troubles
         #: How many commits of each group are held; later ones must not overtake them.
         self._held: Counter[str] = Counter()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -84,7 +85,7 @@ class UnheardTopics:
             exchange.close("the node is stopping")
             raise
         except Exception as error:  # noqa: BLE001  # whatever it is, the client has to try again
-            _log.warning("the topics can't be read", error=str(error) or repr(error))
+            self._troubles.note("the topics can't be read", str(error) or repr(error))
             unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
             exchange.reply(failure(exchange.message, exchange.version, unavailable))
         else:

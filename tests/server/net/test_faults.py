@@ -142,6 +142,25 @@ def test_unsupported_request_closes_naming_api_and_version(
     ]
 
 
+def test_what_makes_the_handler_hang_up_on_many_is_logged_once_in_ten_seconds(
+    log: LogLines,
+) -> None:
+    """Clients that are hung up on come back at once, so they would fill the disk."""
+    handler = ParkingHandler()
+    listener = FakeListener(handler)
+    for why in ("no topics", "no topics", "no rights", "no topics"):
+        listener.connect().send(heartbeat(0))
+        handler.exchanges.pop().close(why)
+    listener.pass_time(10_000)
+    listener.connect().send(heartbeat(0))
+    handler.exchanges.pop().close("no topics")
+    assert [(line["event"], line["reason"], line["why"], line["times"]) for line in log] == [
+        ("connection closed", "handler", "no topics", 1),
+        ("connection closed", "handler", "no rights", 1),
+        ("connection closed", "handler", "no topics", 3),
+    ]
+
+
 @pytest.mark.parametrize("api_version", [5, 99, -1])
 def test_api_versions_of_unknown_version_is_answered_in_version_0(api_version: int) -> None:
     """Error 35 with the versions of ApiVersions itself, in the shape that all can read."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
@@ -10,6 +11,7 @@ import structlog.testing
 
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
+from coterie_server.log.troubles import TroubleLog
 from coterie_server.net import Exchange
 from coterie_server.security import ANONYMOUS, Principal
 from coterie_server.security.authorizer import AccessConfig
@@ -19,6 +21,7 @@ from coterie_server.serving import access_control
 from coterie_server.serving.access import Access
 from coterie_server.serving.access_control import AccessControl, KnownTopics
 from coterie_server.serving.clock import Clock
+from coterie_server.storage import StoreError
 from coterie_server.turns import Turns, Unfinished
 from tests.support.turns import finished
 
@@ -53,7 +56,7 @@ class Asked:
 class Desk:
     """An access control with routes that note what comes."""
 
-    def __init__(self) -> None:
+    def __init__(self, topics: object = None) -> None:
         self.access = Access(AccessConfig(super_users=frozenset({"User:root"})))
         self.access.read(Rights())
         self.waiting: list[Callable[[], None]] = []
@@ -62,11 +65,17 @@ class Desk:
         control = AccessControl(
             self.access.authorizer,
             self.access,
-            cast(KnownTopics, _NoTopics()),
+            cast(KnownTopics, topics or _NoTopics()),
             Clock(),
             Turns(self.waiting.append),
+            TroubleLog(lambda: 0),
         )
-        kinds = (m.HeartbeatRequest, m.ApiVersionsRequest, m.DeleteGroupsRequest)
+        kinds = (
+            m.HeartbeatRequest,
+            m.ApiVersionsRequest,
+            m.DeleteGroupsRequest,
+            m.DeleteTopicsRequest,
+        )
         routes: dict[type[Any], Callable[[Exchange], None]] = dict.fromkeys(kinds, self._pass)
         self.routes = control.controlled(routes)
 
@@ -83,6 +92,13 @@ class Desk:
 
 class _NoTopics:
     is_certain = True
+
+
+class _UnreadableTopics:
+    is_certain = False
+
+    async def refresh(self) -> None:
+        raise StoreError("the database does not answer")
 
 
 @pytest.fixture(autouse=True)
@@ -129,6 +145,17 @@ def test_very_many_names_are_looked_at_in_turns() -> None:
     while desk.waiting:
         desk.waiting.pop(0)()
     assert len(asked.answer.results) == len(MANY)
+
+
+@pytest.mark.asyncio
+async def test_many_changes_that_meet_the_same_trouble_are_one_line_of_the_log() -> None:
+    desk = Desk(_UnreadableTopics())
+    message = m.DeleteTopicsRequest(topic_names=("t",), timeout_ms=0)
+    with structlog.testing.capture_logs() as logs:
+        asked = [desk.take(Asked(message, 5, Principal("User", "root"))) for _ in range(100)]
+        await asyncio.sleep(0)
+    assert {each.closed for each in asked} == {"topics can't be read just now"}
+    assert [line["event"] for line in logs] == ["the topics can't be read"]
 
 
 def test_a_bug_in_a_later_turn_leaves_no_client_waiting(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 import pytest
+import structlog.testing
 
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
+from coterie_server.log.troubles import TroubleLog
 from coterie_server.serving.unheard_topics import UnheardTopics
 from coterie_server.storage import StoreError
 from tests.support.requests import Pending
@@ -49,7 +51,8 @@ class Held:
     def __init__(self) -> None:
         self.topics = Topics()
         self.passed: list[Pending] = []
-        self.unheard = UnheardTopics(self.topics, cast("Any", self.passed.append))
+        pass_on = cast("Any", self.passed.append)
+        self.unheard = UnheardTopics(self.topics, pass_on, TroubleLog(lambda: 0))
 
     def commit(self, topic: str, partition: int = 0, group: str = "g") -> Pending:
         """Take a commit."""
@@ -116,6 +119,18 @@ async def test_client_tries_again_if_the_topics_can_not_be_read() -> None:
     answer = await commit.answer
     assert answer.topics[0].partitions[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert held.passed == []
+
+
+async def test_many_commits_that_meet_the_same_trouble_are_one_line_of_the_log() -> None:
+    held = Held()
+    held.topics.error = StoreError("the database does not answer")
+    with structlog.testing.capture_logs() as logs:
+        commits = [held.commit("new") for _ in range(100)]
+        await turns()
+        held.topics.let_read()
+        for commit in commits:
+            await commit.answer
+    assert [line["event"] for line in logs] == ["the topics can't be read"]
 
 
 async def test_node_that_stops_hangs_up() -> None:
