@@ -15,8 +15,10 @@ from coterie_client import Admin
 from coterie_server.config.listeners import ListenerError
 from coterie_server.config.setting import SettingsError
 from coterie_server.embedded import EmbeddedNode, own_address
+from coterie_server.server import ServerError
 from coterie_server.serving.leases import LeaseKeeper
 from coterie_server.storage import StoreError
+from coterie_server.storage.lock import DirectoryInUseError, DirectoryUnusableError
 
 
 @pytest.mark.parametrize(
@@ -138,6 +140,22 @@ async def test_node_that_could_not_start_can_be_started_later(tmp_path: Path) ->
     (tmp_path / "folder").unlink()
     async with node:
         assert node.bootstrap
+
+
+@pytest.mark.asyncio
+async def test_errors_name_what_a_program_can_change(tmp_path: Path) -> None:
+    """A program has none of the options of a command."""
+    store, taken = f"sqlite:{tmp_path / 'store'}", tmp_path / "file"
+    taken.touch()
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        node = EmbeddedNode(store, port=other.getsockname()[1])
+        with pytest.raises(ServerError, match=r"in use\. Choose another address with port="):
+            await node.start()
+    with pytest.raises(DirectoryUnusableError, match="Choose another journal="):
+        await EmbeddedNode(store, journal=taken).start()
+    async with EmbeddedNode(store, journal=tmp_path / "journal"):
+        with pytest.raises(DirectoryInUseError, match="or choose another journal="):
+            await EmbeddedNode(store, journal=tmp_path / "journal").start()
 
 
 @pytest.mark.asyncio

@@ -55,8 +55,8 @@ def not_its_part(part: str, store: str) -> StoreError:
     """What is said of a file that stands where a part of a store should."""
     return StoreError(
         f"{part} is not the file that belongs to {store}: put the right one back; or, if what it"
-        " held may be lost, start once with --accept-data-loss. The documentation says more under"
-        ' "Recover a store"'
+        " held may be lost, start `coterie serve` once with --accept-data-loss. The documentation"
+        ' says more under "Recover a store"'
     )
 
 

@@ -31,8 +31,8 @@ _HEADER: Final = b"SQLite format 3\0"
 
 _WAY_ON: Final = (
     ": keep a copy of it and of its -wal and -mark files, then restore a backup; or, if what is"
-    " missing may be lost, start once with --accept-data-loss. The documentation says more under"
-    ' "Recover a store"'
+    " missing may be lost, start `coterie serve` once with --accept-data-loss. The documentation"
+    ' says more under "Recover a store"'
 )
 # SQLite copies the log into the file after every 4 MB, and then overwrites it from the front, which
 # is cheaper to make durable than letting it grow. Copying more or less often was no better, by

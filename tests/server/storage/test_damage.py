@@ -96,7 +96,7 @@ async def test_a_log_that_lost_something_is_refused(
     said = await refusal(path)
     assert "has lost what was acknowledged" in said
     assert f"there were {RECORDS + 1}" in said
-    assert "--accept-data-loss" in said
+    assert "start `coterie serve` once with --accept-data-loss" in said
 
 
 async def test_a_refused_log_stays_as_it_is(tmp_path: Path) -> None:
