@@ -11,6 +11,8 @@ import pytest
 from coterie_protocol import messages as m
 from coterie_server.config.settings import Settings
 from coterie_server.server import Address, ListenerOptions, Server, ServerOptions
+from coterie_server.serving import catalogue_shard
+from coterie_server.serving.topic_service import TopicService
 from tests.live.wire import Wire
 
 pytestmark = pytest.mark.asyncio
@@ -19,12 +21,12 @@ pytestmark = pytest.mark.asyncio
 LEASE_MS: Final = 300_000
 
 
-def options(store: str, node_id: int) -> ServerOptions:
+def options(store: str, node_id: int, look_every_ms: int = 60_000) -> ServerOptions:
     """One of several nodes, which hardly ever looks what the others do."""
     overrides = (
         f"node.id={node_id}",
         f"shard.lease.ms={LEASE_MS}",
-        "shard.poll.interval.ms=60000",
+        f"shard.poll.interval.ms={look_every_ms}",
     )
     return ServerOptions(
         settings=Settings.load(overrides=overrides),
@@ -69,3 +71,31 @@ async def test_server_that_stops_hands_its_groups_over(store: str) -> None:
         await leaving.stop()
         await serves_all(staying)
         assert await coordinator_of("billing", staying) == (0, 2)
+
+
+async def test_server_that_stops_tells_that_a_topic_is_deleted(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waits for the groups of the other one, which still have to hear of that."""
+    monkeypatch.setattr(catalogue_shard, "_DELETION_MIN_S", 60.0)
+    delete = m.DeleteTopicsRequest(topic_names=("orders",), timeout_ms=60_000)
+    answers: list[asyncio.Future[m.DeleteTopicsResponse]] = []
+    give_up = TopicService.give_up
+
+    async def delete_first(topics: TopicService) -> None:
+        answers.append(asyncio.ensure_future(wire.ask(delete, 5)))
+        while leaving.node.topics:  # noqa: ASYNC110  # no event tells of it
+            await asyncio.sleep(0.01)
+        await give_up(topics)
+
+    async with (
+        asyncio.timeout(120),
+        Server(options(store, 1, look_every_ms=500)) as leaving,
+        Server(options(store, 2, look_every_ms=500)),
+    ):
+        wire = await Wire.open(leaving.address.port)
+        monkeypatch.setattr(TopicService, "give_up", delete_first)
+        await leaving.stop()
+        (deleted,) = (await answers[0]).responses
+        wire.close()
+        assert deleted.error_code == 0

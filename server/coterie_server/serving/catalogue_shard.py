@@ -48,7 +48,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CATALOGUE_SHARD", "CatalogueShard"]
 
-#: How long a deletion waits at most for the groups to forget, whatever its client allows.
+#: How long a deletion waits for the groups to forget, whatever its client allows; and how long the
+#: catalogue is not given up for that.
 _DELETION_MIN_S: Final = 1.0
 _DELETION_MAX_S: Final = 30.0
 
@@ -186,6 +187,13 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
                 request.reply(failure(request.message, request.version, error))
                 return
         super()._refuse(request)
+
+    async def until_deletions_end(self) -> None:
+        """Let those who delete topics have their answers first, unless that takes long."""
+        if await self.until_durable():
+            begun = [each.task for each in self._deletions if each.task and each.outcome]
+            if begun:
+                await asyncio.wait(begun, timeout=_DELETION_MIN_S)
 
     async def give_up(self) -> None:
         """Serve the topics no longer; those who wait for records are told that there are none."""

@@ -163,6 +163,7 @@ class TopicService:
 
     async def give_up(self) -> None:
         """Let another node have the catalogue."""
+        await self.catalogue.until_deletions_end()
         self._copied = max(self._copied, self.catalogue.version)
         await self._copy_topics(self._copied)
         await self.catalogue.give_up()
