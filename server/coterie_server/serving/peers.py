@@ -38,13 +38,15 @@ if TYPE_CHECKING:
     from coterie_server.serving.cluster import NodeNote
     from coterie_server.tls import ServerTls
 
-__all__ = ["AskNode", "Asker", "PeerError", "ask_node", "unverified_tls", "wake"]
+__all__ = ["NODE_CLIENT_ID", "AskNode", "Asker", "PeerError", "ask_node", "unverified_tls", "wake"]
 
 #: How long another node may take, besides what the request allows it.
 _PATIENCE_S: Final = 5.0
 _ALLOWED_MAX_S: Final = 30.0
+#: What nodes call themselves; one that need prove nothing is known by that alone.
+NODE_CLIENT_ID: Final = "coterie-node"
 _SHARDS_ARE_FREE: Final = ApiVersionsRequest(
-    client_software_name="coterie-node", client_software_version="0", shards_are_free=True
+    client_software_name=NODE_CLIENT_ID, client_software_version="0", shards_are_free=True
 )
 _SHARDS_ARE_FREE_VERSION: Final = 3
 #: How long to try to wake other nodes, which look by themselves before long.
@@ -158,7 +160,7 @@ class _Link:
 
     async def ask(self, api: ApiKey, message: Any, version: int) -> Any:  # noqa: ANN401  # any request
         """Send a request and return its response."""
-        self._writer.write(encode_request(message, version, 0, "coterie-node"))
+        self._writer.write(encode_request(message, version, 0, NODE_CLIENT_ID))
         while True:
             data = await self._reader.read(_CHUNK_BYTES)
             if not data:

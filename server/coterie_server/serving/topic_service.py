@@ -11,7 +11,8 @@ which change its groups know the topics, durably.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
 
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
@@ -25,7 +26,7 @@ from coterie_server.serving.cluster import CATALOGUE_SHARD, TopicsVersion
 from coterie_server.serving.failures import ABOUT_RIGHTS, CHANGES, failure
 from coterie_server.serving.other_nodes import LATEST, OtherNodes
 from coterie_server.serving.parked_fetches import ParkedFetches
-from coterie_server.serving.peers import PeerError
+from coterie_server.serving.peers import NODE_CLIENT_ID, PeerError
 from coterie_server.serving.topic_copy import TopicCopy
 from coterie_server.storage import StoreError
 from coterie_server.topics import HangUp, Later
@@ -45,6 +46,9 @@ if TYPE_CHECKING:
 __all__ = ["TopicService"]
 
 _log = get_logger(__name__)
+
+#: How long changes wait for a node that has the catalogue: for longer than leases last by default.
+_WITHOUT_OWNER_S: Final = 5.0
 
 
 class TopicService:
@@ -306,8 +310,31 @@ class TopicService:
     # -- what takes other nodes ----------------------------------------------------------------
 
     async def _pass_on(self, exchange: Exchange) -> None:
-        """Have the owner of the catalogue answer."""
-        exchange.reply(await self._others.answer(exchange))
+        """Have the owner of the catalogue answer, and wait for one if none is there.
+
+        As with Kafka's brokers, clients need not know who that is, so many don't ask again.  But
+        what may have been carried out is not asked for a second time, and another node, which has
+        a client that waits, is told at once.
+        """
+        loop = asyncio.get_running_loop()
+        is_passed_on = exchange.client_id == NODE_CLIENT_ID
+        patient_until_s = 0.0 if is_passed_on else loop.time() + _WITHOUT_OWNER_S
+        moved = failure(exchange.message, exchange.version, ErrorCode.NOT_CONTROLLER)
+        while not self.catalogue.is_served:
+            is_patient = loop.time() < patient_until_s and not exchange.abandoned
+            try:
+                answer = await self._others.answer(exchange)
+            except PeerError as error:
+                if error.was_sent or not is_patient:
+                    raise
+            else:
+                if answer != moved or not is_patient:
+                    exchange.reply(answer)
+                    return
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(patient_until_s):
+                    await self._until_looked()
+        self.catalogue.handle(exchange)
 
     def _to_be_made(self, message: Any) -> list[str]:  # noqa: ANN401  # any request
         """The topics that Metadata asks for and that would be made for it."""
