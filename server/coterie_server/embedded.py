@@ -92,9 +92,8 @@ class EmbeddedNode:
         self._server = Server(self._options)
         try:
             await self._server.start()
-        except BaseException as error:
+        except BaseException:
             self._server = None
-            error.args = tuple(map(_in_own_words, error.args))
             raise
 
     async def stop(self) -> None:
@@ -114,13 +113,6 @@ class EmbeddedNode:
 
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
-
-
-def _in_own_words(argument: object) -> object:
-    """What an error says, which may name options of the command."""
-    if not isinstance(argument, str):
-        return argument
-    return argument.replace("with --listen", "with port=").replace("--data-dir", "journal=")
 
 
 def _within_open_files(settings: Settings) -> Settings:

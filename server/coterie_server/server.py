@@ -290,7 +290,7 @@ class Server:
                 self._addresses[each.name] = await self._listen_on(listener, each, of_each)
             except OSError as error:
                 why = f"can't listen on {each}: {why_not(error)}."
-                raise ServerError(f"{why} Choose another address with --listen.") from error
+                raise ServerError(f"{why} Choose another address.") from error
         return NodeOptions(
             node_id=settings.node_id,
             address=self.address,

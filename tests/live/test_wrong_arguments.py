@@ -128,7 +128,7 @@ def test_wrong_variable_is_refused_by_its_name(
 CIRCUMSTANCES: Final = {
     "port in use": (
         "--listen TAKEN://{taken}",
-        "can't listen on TAKEN://{taken}: Address already in use. Choose another address with",
+        "can't listen on TAKEN://{taken}: Address already in use. Choose another address.",
     ),
     "port in use for HTTP": ("--http {taken}", "can't answer HTTP on {taken}: Address already in"),
     "data directory in use": ("--data-dir {running}", "is in use by process {pid}"),

@@ -116,11 +116,11 @@ def hold_directory(directory: Path) -> Iterator[None]:
     except HeldError as error:
         raise DirectoryInUseError(
             f"{directory} is in use by process {error.holder}. Stop it, or choose another"
-            " --data-dir."
+            " directory."
         ) from None
     except OSError as error:
         raise DirectoryUnusableError(
-            f"can't keep data in {directory}: {error.strerror}. Choose another --data-dir."
+            f"can't keep data in {directory}: {error.strerror}. Choose another directory."
         ) from error
     try:
         yield

@@ -36,7 +36,7 @@ def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
     with (
-        pytest.raises(DirectoryUnusableError, match="Choose another --data-dir"),
+        pytest.raises(DirectoryUnusableError, match="Choose another directory"),
         hold_directory(file / "data"),
     ):
         raise AssertionError("held")
