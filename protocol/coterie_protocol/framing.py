@@ -6,6 +6,7 @@ import struct
 from typing import Final
 
 from coterie_protocol.exceptions import ProtocolError
+from coterie_protocol.strangers import HEAD_BYTES, spoken_in
 
 __all__ = ["FRAME_SIZE_LIMIT", "FrameReader"]
 
@@ -14,16 +15,6 @@ FRAME_SIZE_LIMIT: Final = 104_857_600
 
 _SIZE: Final = struct.Struct(">i")
 _size_at: Final = _SIZE.unpack_from
-
-#: The first bytes of what is not Kafka's protocol.
-_BEGINNINGS: Final = {
-    b"GET ": "HTTP",
-    b"HEAD": "HTTP",
-    b"POST": "HTTP",
-    b"PRI ": "HTTP",
-    b"HTTP": "HTTP",
-    b"\x16\x03": "TLS",
-}
 
 
 class FrameReader:
@@ -78,8 +69,9 @@ class FrameReader:
         while end - pos >= _SIZE.size:
             (size,) = _size_at(data, pos)
             if not 0 <= size <= self.limit:
+                guess = _guess(bytes(view[pos : pos + HEAD_BYTES]))
                 self._refused = ProtocolError(
-                    f"a size of {size} bytes, {self.limit} at most{_guess(size)}",
+                    f"a size of {size} bytes, {self.limit} at most{guess}",
                     subject="frame",
                     field="size",
                 )
@@ -94,11 +86,7 @@ class FrameReader:
         return payloads, pos
 
 
-def _guess(size: int) -> str:
-    """What else these bytes begin, if that is well known: a wrong port, or TLS where there is none.
-
-    Their size tells nobody, and raising the limit for it would not help.
-    """
-    head = size.to_bytes(_SIZE.size, signed=True)
-    speech = next((speech for begin, speech in _BEGINNINGS.items() if head.startswith(begin)), None)
-    return f", which is how {speech} begins" if speech is not None else ""
+def _guess(head: bytes) -> str:
+    """What else these bytes begin, if that is well known: raising the limit would not help then."""
+    speech = spoken_in(head)
+    return "" if speech is None else f", which is how {speech} begins"

@@ -19,7 +19,6 @@ These use
 - `dialling`: how a TCP or TLS transport is made, once `lookups` has found a host's addresses; tests
   and simulators replace it;
 - `threads`: calls that may hang, in threads that nothing waits for;
-- `strangers`: what a server speaks that is none of Kafka's;
 - `deadlines`: timeouts that a suspended process does not mistake for a silent server.
 """
 

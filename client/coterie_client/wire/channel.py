@@ -17,8 +17,8 @@ from coterie_client.errors import AnswerTimedOutError, ConnectionLostError
 from coterie_client.log import Log
 from coterie_client.wire.addresses import NodeAddress
 from coterie_client.wire.deadlines import SECOND_LOOK_S, time_limit
-from coterie_client.wire.strangers import HEAD_BYTES, Speech, spoken_in
 from coterie_protocol import FRAME_SIZE_LIMIT, FrameReader, ProtocolError, correlation_id_of
+from coterie_protocol.strangers import HEAD_BYTES, Speech, spoken_in
 
 __all__ = ["Channel", "ConnectionLimits", "Counters"]
 

@@ -29,7 +29,7 @@ from coterie_client.wire.deadlines import time_limit
 from coterie_client.wire.dialling import Dial, dial_tcp
 from coterie_client.wire.sasl import authenticate
 from coterie_client.wire.security import PLAINTEXT, Sasl, Security
-from coterie_client.wire.strangers import Speech, is_plaintext_answer
+from coterie_client.wire.tls import is_plaintext_answer
 from coterie_client.wire.tokens import current_token
 from coterie_client.wire.versions import Encoded, Versions, api_of
 from coterie_protocol import (
@@ -47,6 +47,7 @@ from coterie_protocol.messages import (
     ApiVersionsResponse,
     SaslHandshakeRequest,
 )
+from coterie_protocol.strangers import Speech
 from coterie_protocol.version import VERSION
 
 __all__ = ["Connection"]

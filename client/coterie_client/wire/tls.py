@@ -8,11 +8,15 @@ import tempfile
 from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
+from typing import Final
 
 from coterie_client import checks
 from coterie_client.errors import ConfigurationError
 
-__all__ = ["Tls"]
+__all__ = ["Tls", "is_plaintext_answer"]
+
+#: OpenSSL's names for bytes that are no TLS.
+_NO_TLS: Final = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG"})
 
 
 @dataclass(frozen=True)
@@ -101,6 +105,11 @@ def _why(error: OSError | ValueError) -> str:
     if isinstance(error, UnicodeError):  # its text has the text
         return "it is not ASCII"
     return getattr(error, "strerror", None) or str(error)
+
+
+def is_plaintext_answer(error: ssl.SSLError) -> bool:
+    """Whether a TLS handshake failed since the server answered without TLS."""
+    return error.reason in _NO_TLS
 
 
 def _check_types(tls: Tls) -> None:
