@@ -165,7 +165,6 @@ class Cluster:
         for entry in survey.nodes:
             until, since_s = before.get(entry.owner, ("", now_s))
             self._renewals[entry.owner] = entry.until, since_s if until == entry.until else now_s
-        for entry in survey.nodes:
             if entry.is_valid and self._is_kept(entry, now_s):
                 try:
                     notes[entry.owner] = NodeNote.from_bytes(entry.note)
