@@ -23,10 +23,11 @@ from pyspark.sql import SparkSession
 from coterie_pipeline.files import is_on_paths, local_path
 from coterie_pipeline.packing import Unpacked, compression_of, is_damage, text_bytes
 from coterie_pipeline.session import is_local
-from coterie_pipeline.slicing import first_line_end, grouped
+from coterie_pipeline.slicing import grouped
 from coterie_pipeline.steps.parsing import DAMAGED, REST_DAMAGED, judge
 from coterie_pipeline.steps.recognizing import COMMITS, recognize, with_constants
 from coterie_protocol.journal import LINE_LENGTH_MAX, why_unended
+from coterie_protocol.line_breaks import first_line_end
 
 __all__ = ["Slice", "Unread", "can_store", "slices_of", "store", "store_files"]
 

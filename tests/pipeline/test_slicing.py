@@ -10,13 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie_pipeline.packing import compression_of, plain_name, text_bytes
-from coterie_pipeline.slicing import first_line_end, grouped, line_start
+from coterie_pipeline.slicing import grouped
+from coterie_protocol.line_breaks import first_line_end, line_start
 
 
 @given(st.text(alphabet="a\n", max_size=30), st.integers(0, 30), st.integers(1, 5))
 def test_lines_begin_and_end_where_they_do(text: str, position: int, block: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("coterie_pipeline.slicing._BLOCK_BYTES", block)
+        patch.setattr("coterie_protocol.line_breaks._BLOCK_BYTES", block)
         data = text.encode()
         position = min(position, len(data))
         end = data.find(b"\n", position)

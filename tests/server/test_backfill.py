@@ -279,7 +279,7 @@ def test_lines_are_put_together_from_blocks(
     path = write(tmp_path, before)
     with path.open("ab") as file:
         file.write(b'{"v":1,"ts":1,"no')
-    monkeypatch.setattr(backwards, "BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(backwards, "_BLOCK_BYTES", block_bytes)
     assert restarted(tmp_path)[0].last("g") == uninterrupted(before).last("g")
 
 

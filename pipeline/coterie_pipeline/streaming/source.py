@@ -31,7 +31,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from coterie_pipeline.packing import COMPRESSIONS, Unpacked, is_damage
-from coterie_pipeline.slicing import first_line_end, grouped, line_start
+from coterie_pipeline.slicing import grouped
 from coterie_pipeline.steps.arrow import as_text
 from coterie_pipeline.steps.parsing import DAMAGED, REST_DAMAGED
 from coterie_pipeline.streaming.finding import find
@@ -44,6 +44,7 @@ from coterie_pipeline.streaming.offsets import (
     time_of,
 )
 from coterie_protocol.journal import why_unended
+from coterie_protocol.line_breaks import first_line_end, line_start
 
 __all__ = [
     "BATCH_BYTES",

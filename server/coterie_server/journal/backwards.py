@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -19,17 +19,17 @@ from coterie_protocol.journal import Event, TopicChanged
 from coterie_server.journal.segments import find_segments
 
 __all__ = [
-    "BLOCK_BYTES",
     "BackwardReader",
     "FoundLine",
     "ReadLimits",
     "Segment",
     "blocks_of",
+    "files_by_node",
     "list_segments",
 ]
 
 #: How much is read and searched at a time.
-BLOCK_BYTES: Final = 262_144
+_BLOCK_BYTES: Final = 262_144
 
 #: The envelope of a line up to its number, as `write_line` writes it.
 _HEAD: Final = re.compile(rb'\{"v":\d+,"ts":(\d{1,15}),"node":"[^"]*","seq":(\d{1,19}),')
@@ -72,6 +72,14 @@ class FoundLine:
 def list_segments(directory: Path) -> list[Segment]:
     """The files that a journal has now; none if there is no such directory."""
     return list(find_segments(directory)) if directory.is_dir() else []
+
+
+def files_by_node(segments: Iterable[Segment]) -> list[list[Path]]:
+    """The files of each node, in the order of their numbers."""
+    by_node: dict[str, list[Path]] = {}
+    for node, _, path in segments:
+        by_node.setdefault(node, []).append(path)
+    return list(by_node.values())
 
 
 #: The date and the number of a line.
@@ -167,10 +175,7 @@ class BackwardReader:
         return re.compile(b'"group":"(?:%s,"kind":"(%s)"|","kind":"(%s)")' % (name, kinds, topics))
 
     def _nodes(self) -> list[_NodeFiles]:
-        by_node: dict[str, list[Path]] = {}
-        for node, _, path in self.segments:
-            by_node.setdefault(node, []).insert(0, path)
-        nodes = [_NodeFiles(iter(paths)) for paths in by_node.values()]
+        nodes = [_NodeFiles(reversed(paths)) for paths in files_by_node(self.segments)]
         for each in nodes:
             each.advance()
         return nodes
@@ -219,7 +224,7 @@ def blocks_of(path: Path, end: int | None = None) -> Iterator[bytes]:
         rest = b""  # the end of a line that begins further ahead
         is_end = True
         while end > 0:
-            begin = max(end - BLOCK_BYTES, 0)
+            begin = max(end - _BLOCK_BYTES, 0)
             file.seek(begin)
             data = file.read(end - begin) + rest
             end = begin

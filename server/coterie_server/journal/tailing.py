@@ -15,7 +15,8 @@ from typing import IO, Any, final
 
 from coterie_protocol.journal import Line
 from coterie_protocol.journal_text import BadLine, read_lines
-from coterie_server.journal.backwards import BLOCK_BYTES, blocks_of, list_segments
+from coterie_protocol.line_breaks import line_start
+from coterie_server.journal.backwards import blocks_of, files_by_node, list_segments
 
 __all__ = ["JournalTail"]
 
@@ -41,8 +42,8 @@ class JournalTail:
         """The lines that are there now."""
         nodes = self._files()
         for path in chain.from_iterable(nodes):
-            with self._passing_over_lost():
-                self._ends[path] = _end_of_lines(path)
+            with self._passing_over_lost(), path.open("rb") as file:
+                self._ends[path] = line_start(file, file.seek(0, 2))
         by_node = (self._backwards(paths) for paths in nodes)
         return heapq.merge(*by_node, key=_date, reverse=True)
 
@@ -60,10 +61,7 @@ class JournalTail:
         """The files of each node, in the order of their numbers."""
         if not self._is_folder:
             return [[self._journal]]
-        by_node: dict[str, list[Path]] = {}
-        for node, _, path in list_segments(self._journal):
-            by_node.setdefault(node, []).append(path)
-        return list(by_node.values())
+        return files_by_node(list_segments(self._journal))
 
     def _backwards(self, paths: list[Path]) -> Iterator[Line]:
         for path in reversed(paths):
@@ -105,17 +103,3 @@ class JournalTail:
 
 def _date(line: Line) -> int:
     return line.ts
-
-
-def _end_of_lines(path: Path) -> int:
-    """Where a file's last whole line ends."""
-    with path.open("rb") as file:
-        end = file.seek(0, 2)
-        while end > 0:
-            begin = max(end - BLOCK_BYTES, 0)
-            file.seek(begin)
-            cut = file.read(end - begin).rfind(b"\n")
-            if cut >= 0:
-                return begin + cut + 1
-            end = begin
-    return 0

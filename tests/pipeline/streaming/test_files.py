@@ -10,7 +10,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from coterie_pipeline import slicing
 from coterie_pipeline.steps.parsing import REST_DAMAGED
 from coterie_pipeline.streaming import source
 from coterie_pipeline.streaming.finding import find, passed_over
@@ -22,6 +21,7 @@ from coterie_pipeline.streaming.source import (
     read_lines,
     tails,
 )
+from coterie_protocol import line_breaks
 
 NAME = "journal-1-0000000000000001.jsonl"
 LATER = "journal-1-0000000000000004.jsonl"
@@ -91,7 +91,7 @@ def test_a_line_ends_before_the_limit(tmp_path: Path) -> None:
 
 def test_a_long_line_ends_after_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # A line is not cut, however many blocks it takes to find its end.
-    monkeypatch.setattr(slicing, "_BLOCK_BYTES", 4)
+    monkeypatch.setattr(line_breaks, "_BLOCK_BYTES", 4)
     (tmp_path / NAME).write_bytes(b"one\n" + b"x" * 30 + b"\nfo")
     assert FileLookup().line_end(only(tmp_path), 4, 20) == 35
 

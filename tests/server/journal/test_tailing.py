@@ -44,7 +44,7 @@ def test_last_lines_of_several_nodes_are_in_the_order_of_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block_bytes: int
 ) -> None:
     """The journals of workers lie in one folder."""
-    monkeypatch.setattr(backwards, "BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(backwards, "_BLOCK_BYTES", block_bytes)
     write(tmp_path, "1", [(10, 1), (20, 2)])
     write(tmp_path, "1", [(50, 3), (60, 4)])
     write(tmp_path, "2", [(30, 1), (40, 2), (55, 3)])
