@@ -53,6 +53,9 @@ PUBLIC = {
     "coterie_protocol.framing": """
         FRAME_SIZE_LIMIT FrameReader
     """,
+    "coterie_protocol.line_breaks": """
+        first_line_end line_start
+    """,
     "coterie_protocol.loads": """
         LOAD_MAX Load LoadReport join_load_report split_load_report
     """,
@@ -109,6 +112,9 @@ PUBLIC = {
         Array BOOL BYTES Declaration FLOAT64 FieldSpec INT16 INT32 INT64 INT8 Kind NIL_UUID
         OWN_TAGS_FROM Primitive RECORDS STRING UUID VersionRange WireType declaration_of
         declarations field replaced request response struct
+    """,
+    "coterie_protocol.strangers": """
+        HEAD_BYTES Speech spoken_in
     """,
     "coterie_protocol.streams": """
         AssignmentInfo EARLIEST_PROBEABLE_VERSION GroupVersions HostInfo LATEST_OFFSET
