@@ -12,7 +12,8 @@ from typing import Final, Protocol
 from coterie_server.frames_of_errors import without_frames
 from coterie_server.storage.abc import Fence, FencedError, Lease, Record, StoreError
 from coterie_server.storage.postgres.errors import RejectedError
-from coterie_server.storage.postgres.sql import Changes, literal_size
+from coterie_server.storage.postgres.literals import literal_size
+from coterie_server.storage.postgres.sql import Changes
 
 __all__ = ["Lanes", "Sender"]
 

@@ -1,34 +1,19 @@
-"""The statements of the PostgreSQL store.
-
-Values become literals of hexadecimal digits or numbers, so that a statement is a single message
-whatever lies between node and server, and nothing in a value can be taken for SQL.
-"""
+"""The statements of the PostgreSQL store, each a single message with its values in it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from hashlib import sha256
 from typing import Final
 
 from coterie_server.storage.abc import LEASE_MS_MAX, Fence, Lease
 from coterie_server.storage.damage import checksum
 from coterie_server.storage.postgres.address import quoted
+from coterie_server.storage.postgres.literals import array, blob, blobs, place_of, text
 
-__all__ = [
-    "KEY_BYTES",
-    "NO_TIMELINE",
-    "Changes",
-    "Statements",
-    "key_of",
-    "literal_size",
-    "place_of",
-]
+__all__ = ["NO_TIMELINE", "Changes", "Statements"]
 
 Changes = Mapping[int, Mapping[bytes, bytes | None]]
 """New values by shard and key; None deletes."""
-
-KEY_BYTES: Final = 1024
-"""How much of a key is in the index, which refuses more than some 2,700 bytes."""
 
 #: In the fence of a shard without a lease.
 NO_TIMELINE: Final = -1
@@ -75,7 +60,8 @@ class Statements:
         if kept := _kept(changes):
             parts.append(
                 f"kept AS (INSERT INTO {self.records} (shard, place, rest, value, checksum)"
-                f" SELECT * FROM {kept} WHERE {may} ON CONFLICT (shard, place) DO UPDATE"
+                f" SELECT shard, place, nullif(rest, ''), value, checksum FROM {kept}"
+                f" WHERE {may} ON CONFLICT (shard, place) DO UPDATE"
                 " SET value = excluded.value, checksum = excluded.checksum)"
             )
         if dropped := _dropped(changes):
@@ -105,15 +91,15 @@ class Statements:
         self, claim: bytes, owner: str, life: bytes, shards: Iterable[int], ttl_ms: int
     ) -> str:
         """Take those of some shards that may be taken; they have this claim's mark afterwards."""
-        asked = _array(str(shard) for shard in sorted(shards))
-        name = _text(owner)
+        asked = array(str(shard) for shard in sorted(shards))
+        name = text(owner)
         rows = f"SELECT shard FROM unnest('{asked}'::int[]) AS asked (shard) ORDER BY shard"
         until = f"clock_timestamp() + {_ms(ttl_ms)}"
         return (
             f"{_wait_for_locks(ttl_ms)}{self.note_timeline(ttl_ms)}"
             # The name has to last as long as the lease, or its next process would take that.
             f"UPDATE {self.nodes} SET expires_at = greatest(expires_at, {until})"
-            f" WHERE owner = {name} AND life = {_bytes(life)}; "
+            f" WHERE owner = {name} AND life = {blob(life)}; "
             f"INSERT INTO {self.leases} (shard) {rows} ON CONFLICT (shard) DO NOTHING; "
             f"INSERT INTO {self.fences} (shard) {rows} ON CONFLICT (shard) DO NOTHING; "
             f"WITH free AS (SELECT shard FROM {self.leases}"
@@ -122,10 +108,10 @@ class Statements:
             f"  OR {_is_over('expires_at', '2 * length_ms')})"
             f" AND {_is_over(f'(SELECT claims_from FROM {self.timelines})')}"
             f" AND NOT EXISTS (SELECT 1 FROM {self.nodes}"
-            f"  WHERE owner = {name} AND life <> {_bytes(life)})"
+            f"  WHERE owner = {name} AND life <> {blob(life)})"
             " ORDER BY shard FOR UPDATE)"
             f" UPDATE {self.leases} AS lease SET timeline = {self.timeline},"
-            f" epoch = lease.epoch + 1, owner = {name}, claim = {_bytes(claim)},"
+            f" epoch = lease.epoch + 1, owner = {name}, claim = {blob(claim)},"
             f" length_ms = {ttl_ms}, expires_at = clock_timestamp() + {_ms(ttl_ms)}"
             f" FROM free WHERE lease.shard = free.shard; "
             f"{self._raise_fences(claim)}"
@@ -139,7 +125,7 @@ class Statements:
             f"WITH held AS (SELECT shard FROM {self.leases}"
             f" WHERE {under} AND owner IS NOT NULL ORDER BY shard FOR UPDATE)"
             f" UPDATE {self.leases} AS lease SET epoch = lease.epoch + 1, owner = NULL,"
-            f" claim = {_bytes(claim)}, expires_at = clock_timestamp()"
+            f" claim = {blob(claim)}, expires_at = clock_timestamp()"
             f" FROM held WHERE lease.shard = held.shard; "
             f"{self._raise_fences(claim)}"
         )
@@ -149,7 +135,7 @@ class Statements:
         # Locked in order, as writers do, so that none waits for the other.
         return (
             f"WITH held AS (SELECT shard FROM {self.fences} WHERE shard IN"
-            f" (SELECT shard FROM {self.leases} WHERE claim = {_bytes(claim)})"
+            f" (SELECT shard FROM {self.leases} WHERE claim = {blob(claim)})"
             " ORDER BY shard FOR UPDATE)"
             f" UPDATE {self.fences} AS fence SET epoch = lease.epoch, timeline ="
             f" CASE WHEN lease.owner IS NULL THEN {NO_TIMELINE} ELSE lease.timeline END"
@@ -182,13 +168,13 @@ class Statements:
 
         What is still held afterwards was renewed, unless another process has the name.
         """
-        name = _text(owner)
+        name = text(owner)
         until = f"clock_timestamp() + {_ms(ttl_ms)}"
         entry = (
             # A call that was given up goes on waiting on the server, and there may be many.
             f"{_wait_for_locks(ttl_ms)}{self.note_timeline(ttl_ms)}"
             f"INSERT INTO {self.nodes} AS node (owner, life, note, timeline, expires_at)"
-            f" VALUES ({name}, {_bytes(life)}, {_bytes(note)}, {self.timeline}, {until})"
+            f" VALUES ({name}, {blob(life)}, {blob(note)}, {self.timeline}, {until})"
             " ON CONFLICT (owner) DO UPDATE SET note = excluded.note,"
             " timeline = excluded.timeline, expires_at = excluded.expires_at"
             " WHERE node.life = excluded.life"
@@ -200,7 +186,7 @@ class Statements:
             f"{entry}; WITH held AS (SELECT shard FROM {self.leases}"
             f" WHERE {_under(held)} AND timeline = {self.timeline} AND owner = {name}"
             f" AND EXISTS (SELECT 1 FROM {self.nodes}"
-            f"  WHERE owner = {name} AND life = {_bytes(life)})"
+            f"  WHERE owner = {name} AND life = {blob(life)})"
             " ORDER BY shard FOR UPDATE)"
             f" UPDATE {self.leases} AS lease SET length_ms = {ttl_ms}, expires_at = {until}"
             " FROM held WHERE lease.shard = held.shard"
@@ -217,8 +203,7 @@ class Statements:
         return (
             "SELECT lease.shard, lease.timeline, lease.epoch, lease.owner,"
             f" {self._left_of_lease()} AS left_ms, lease.expires_at::text AS until"
-            f" FROM {self.leases} AS lease,"
-            f" {self.timelines} AS line"
+            f" FROM {self.leases} AS lease, {self.timelines} AS line"
         )
 
     def _left_of_lease(self) -> str:
@@ -238,7 +223,7 @@ class Statements:
             f"{self.note_timeline(ttl_ms)}"
             f"DELETE FROM {self.nodes} WHERE expires_at < clock_timestamp() - interval '1 day'; "
             f"INSERT INTO {self.nodes} AS node (owner, life, note, timeline, expires_at)"
-            f" VALUES ({_text(owner)}, {_bytes(life)}, NULL, {self.timeline}, {until})"
+            f" VALUES ({text(owner)}, {blob(life)}, NULL, {self.timeline}, {until})"
             " ON CONFLICT (owner) DO UPDATE SET life = excluded.life, note = NULL,"
             " timeline = excluded.timeline, expires_at = excluded.expires_at"
             f" WHERE node.life = excluded.life OR {_is_over(self._end_of_entry('node'))}"
@@ -261,19 +246,19 @@ class Statements:
 
     def forget(self, owner: str, life: bytes, until: str) -> str:
         """Remove the entry of a process that has not renewed it."""
-        entry = f"owner = {_text(owner)} AND life = {_bytes(life)}"
-        return f"DELETE FROM {self.nodes} WHERE {entry} AND expires_at::text = {_text(until)}"
+        entry = f"owner = {text(owner)} AND life = {blob(life)}"
+        return f"DELETE FROM {self.nodes} WHERE {entry} AND expires_at::text = {text(until)}"
 
     def withdraw(self, owner: str, life: bytes) -> str:
         """List a node no longer."""
         return (
             f"UPDATE {self.nodes} SET note = NULL"
-            f" WHERE owner = {_text(owner)} AND life = {_bytes(life)}"
+            f" WHERE owner = {text(owner)} AND life = {blob(life)}"
         )
 
     def give_up_names(self, life: bytes) -> str:
         """Remove the entries of a process."""
-        return f"DELETE FROM {self.nodes} WHERE life = {_bytes(life)}"
+        return f"DELETE FROM {self.nodes} WHERE life = {blob(life)}"
 
     def survey(self) -> str:
         """Read all entries and leases at one moment; entries have no shard."""
@@ -293,7 +278,7 @@ class Statements:
     def propose(self, name: str, value: str) -> str:
         """Store a value under a name that has none."""
         return (
-            f"INSERT INTO {self.agreed} (name, value) VALUES ({_text(name)}, {_text(value)})"
+            f"INSERT INTO {self.agreed} (name, value) VALUES ({text(name)}, {text(value)})"
             " ON CONFLICT (name) DO NOTHING"
         )
 
@@ -302,28 +287,7 @@ class Statements:
         return f"SELECT value FROM {self.agreed} WHERE name = $1"
 
 
-# -- keys ------------------------------------------------------------------------------------------
-
-
-def place_of(key: bytes) -> tuple[bytes, bytes | None]:
-    """Where a key is in the index, and the rest of it if it is too long for that."""
-    if len(key) <= KEY_BYTES:
-        return key, None
-    # Longer than any short key, so it differs from all of them.
-    return key[:KEY_BYTES] + sha256(key).digest(), key[KEY_BYTES:]
-
-
-def key_of(place: bytes, rest: bytes | None) -> bytes:
-    """The key at a place."""
-    return place if rest is None else place[:KEY_BYTES] + rest
-
-
-# -- literals --------------------------------------------------------------------------------------
-
-
-def literal_size(key: bytes, value: bytes | None) -> int:
-    """About how many characters a record takes."""
-    return 2 * (len(key) + len(value or b"")) + 60
+# -- parts of statements ---------------------------------------------------------------------------
 
 
 def _kept(changes: Changes) -> str:
@@ -337,8 +301,8 @@ def _kept(changes: Changes) -> str:
         return ""
     shards, places, rests, values, checks = zip(*rows, strict=True)
     return (
-        f"unnest('{_array(map(str, shards))}'::int[], {_byte_array(places)},"
-        f" {_byte_array(rests)}, {_byte_array(values)}, '{_array(map(str, checks))}'::bigint[])"
+        f"unnest('{array(map(str, shards))}'::int[], {blobs(places)},"
+        f" {blobs(rests)}, {blobs(values)}, '{array(map(str, checks))}'::bigint[])"
         " AS new (shard, place, rest, value, checksum)"
     )
 
@@ -350,7 +314,7 @@ def _dropped(changes: Changes) -> str:
         for shard, values in changes.items()
     }
     return " OR ".join(
-        f"(shard = {shard} AND place = ANY ({_byte_array(each)}))"
+        f"(shard = {shard} AND place = ANY ({blobs(each)}))"
         for shard, each in places.items()
         if each
     )
@@ -361,24 +325,6 @@ def _under(fences: Iterable[tuple[int, Fence]]) -> str:
         f"({shard}, {fence.timeline}, {fence.epoch})" for shard, fence in sorted(fences)
     )
     return f"(shard, timeline, epoch) IN ({rows})"
-
-
-def _array(items: Iterable[str]) -> str:
-    return f"{{{','.join(items)}}}"
-
-
-def _byte_array(items: Iterable[bytes | None]) -> str:
-    # In an E'' string, four backslashes are one of the array's element, whatever the settings.
-    elements = _array("NULL" if item is None else f'"\\\\\\\\x{item.hex()}"' for item in items)
-    return f"E'{elements}'::bytea[]"
-
-
-def _bytes(value: bytes) -> str:
-    return f"decode('{value.hex()}', 'hex')"
-
-
-def _text(value: str) -> str:
-    return f"convert_from({_bytes(value.encode())}, 'UTF8')"
 
 
 def _wait_for_locks(ttl_ms: int = LEASE_MS_MAX) -> str:

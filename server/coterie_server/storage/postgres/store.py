@@ -24,8 +24,9 @@ from coterie_server.storage.postgres.address import Address
 from coterie_server.storage.postgres.lanes import Lanes
 from coterie_server.storage.postgres.leases import LeaseTable
 from coterie_server.storage.postgres.link import ANSWER_S, Link, Session
+from coterie_server.storage.postgres.literals import key_of
 from coterie_server.storage.postgres.schema import open_schema
-from coterie_server.storage.postgres.sql import Changes, Statements, key_of
+from coterie_server.storage.postgres.sql import Changes, Statements
 
 __all__ = ["PostgresStore"]
 

@@ -1,0 +1,49 @@
+"""What administrators set for a role or a database, and what servers do by themselves."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+import pytest
+
+from coterie_server.storage.postgres import PostgresStore
+from coterie_server.storage.postgres.literals import KEY_BYTES
+from tests.server.storage.doubles import Database
+from tests.support.postgres_server import PostgresServer
+
+pytestmark = pytest.mark.asyncio
+
+TTL_MS = 60_000
+
+SETTINGS = [
+    "array_nulls = off",
+    "standard_conforming_strings = off",
+    "backslash_quote = off",
+    "bytea_output = escape",
+    "datestyle = 'German, DMY'",
+    "timezone = 'America/St_Johns'",
+    "search_path = nowhere",
+    "default_transaction_isolation = 'repeatable read'",
+    "default_transaction_isolation = serializable",
+    "lock_timeout = 1",
+    "idle_in_transaction_session_timeout = 1",
+]
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+async def test_settings_of_a_role_change_nothing_of_what_is_kept(
+    setting: str, postgres: PostgresServer, database: Database, schema: str
+) -> None:
+    role = f"set_{uuid4().hex[:8]}"
+    await database.run(f"CREATE ROLE {role} SUPERUSER LOGIN; ALTER ROLE {role} SET {setting}")
+    long = b"\\'" * KEY_BYTES
+    kept = [(b"\0\xff", b"1"), (b"key", "ä\0\U0001f600".encode()), (long, b"")]
+    async with PostgresStore(postgres.url(user=role, schema=schema)) as store:
+        await store.reserve("ann", TTL_MS)
+        (lease,) = await store.claim([0], "ann", TTL_MS)
+        await store.append(lease, [*kept, (b"gone", b"1")])
+        await store.append(lease, [(b"gone", None)])
+        assert await store.load(0) == sorted(kept)
+        assert len(await store.renew("ann", b"note", [lease], TTL_MS)) == 1
+        assert [each.owner for each in (await store.survey()).leases] == ["ann"]
+        await store.release([lease])
