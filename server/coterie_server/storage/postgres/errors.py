@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from typing import Final
 
 import asyncpg
@@ -12,6 +13,7 @@ from coterie_server.storage.abc import StoreError
 __all__ = [
     "FAILURES",
     "LOCKED",
+    "ReadOnlyError",
     "RejectedError",
     "StandbyError",
     "UnconfirmedError",
@@ -86,6 +88,24 @@ class StandbyError(Exception):
     """The server is a standby, where nothing can be written."""
 
 
+class ReadOnlyError(StandbyError):
+    """The server was told to let nothing be written, whether or not it is a standby."""
+
+
+#: What has no code, or another one than its sentence goes by.
+_SAID_OF_TYPES: Final[dict[type[Exception], str]] = {
+    ReadOnlyError: "it is read-only: default_transaction_read_only is on, for the role, the"
+    " database or the whole server. Have it set to off for this role, or name another server",
+    asyncpg.TargetServerAttributeNotMatched: "it is not what target_session_attrs wants. Name the"
+    " right server in the URL, or all of them, separated by commas",
+    ssl.SSLError: "TLS with it failed ({}). See sslmode, and the files that go with it",
+    FileNotFoundError: "it can't be reached: {}. See the files for TLS that the URL or the"
+    " environment names, or the folder of its socket",
+    PermissionError: "it can't be reached: {}. See who may read the files for TLS, or use its"
+    " socket, and the firewall",
+}
+
+
 def sqlstate(error: BaseException | None) -> str:
     """PostgreSQL's code of an error, or of the cause of a `StoreError`; empty if it has none."""
     if isinstance(error, StoreError):
@@ -116,7 +136,8 @@ def explain(shown: str, error: BaseException, *, is_rejection: bool = False) -> 
 
 
 def _sentence(error: BaseException) -> str:
-    said = _SAID.get("25006" if sqlstate(error) == "55000" else sqlstate(error))
+    said = next((each for kind, each in _SAID_OF_TYPES.items() if isinstance(error, kind)), None)
+    said = said or _SAID.get("25006" if sqlstate(error) == "55000" else sqlstate(error))
     # The first line only: others may have values of rows.
     first = next(iter(str(error).splitlines()), "")
     if said is not None:

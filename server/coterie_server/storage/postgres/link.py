@@ -18,6 +18,7 @@ from coterie_server.storage.postgres.address import Address
 from coterie_server.storage.postgres.attempts import Attempts
 from coterie_server.storage.postgres.errors import (
     FAILURES,
+    ReadOnlyError,
     StandbyError,
     UnconfirmedError,
     explain,
@@ -365,12 +366,14 @@ async def _prepare(session: Session) -> None:
     settings = dict(
         await session.fetch(
             "SELECT name, setting FROM pg_catalog.pg_settings"
-            " WHERE name IN ('transaction_read_only', 'synchronous_commit')"
+            " WHERE name IN ('transaction_read_only', 'default_transaction_read_only',"
+            " 'synchronous_commit')"
             " UNION ALL SELECT 'version', version()"
         )
     )
     if settings.get("transaction_read_only") == "on":
-        raise StandbyError
+        is_told = settings.get("default_transaction_read_only") == "on"
+        raise ReadOnlyError if is_told else StandbyError
     if "synchronous_commit" in settings and settings["version"].startswith("PostgreSQL"):
         session.durably = _DURABLY
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import traceback
 from pathlib import Path
 from uuid import uuid4
@@ -124,6 +125,24 @@ async def test_unusable_parameter(postgres: PostgresServer) -> None:
     assert said.startswith("it can't be used (`sslmode` parameter must be one of: ")
 
 
+async def test_file_that_is_not_there(postgres: PostgresServer) -> None:
+    url = postgres.url(sslmode="verify-full", sslrootcert="/nowhere/ca.crt", connect_timeout="0.1")
+    said = await refusal(open_store(url))
+    assert "No such file or directory. See the files for TLS that the URL" in said
+
+
+async def test_role_that_is_told_to_write_nothing(
+    postgres: PostgresServer, database: Database
+) -> None:
+    role = f"reader_{uuid4().hex[:8]}"
+    await database.run(
+        f"CREATE ROLE {role} SUPERUSER LOGIN;"
+        f" ALTER ROLE {role} SET default_transaction_read_only = on"
+    )
+    said = await refusal(PostgresStore(postgres.url(user=role, connect_timeout="0.1")))
+    assert said.startswith("it is read-only: default_transaction_read_only is on, for the role")
+
+
 async def test_too_many_connections(postgres: PostgresServer, database: Database) -> None:
     role = f"busy_{uuid4().hex[:8]}"
     await database.run(f"CREATE ROLE {role} LOGIN CONNECTION LIMIT 0")
@@ -152,6 +171,8 @@ async def test_tables_that_are_gone(another: Another, database: Database) -> Non
         (asyncpg.InterfaceError("connection is closed"), "the connection was lost (connection is"),
         (TimeoutError(), "it did not answer in time"),
         (OSError(5, "I/O error"), "it can't be reached: [Errno 5] I/O error"),
+        (ssl.SSLCertVerificationError(1, "wrong name"), "TLS with it failed (wrong name). See "),
+        (asyncpg.TargetServerAttributeNotMatched("no"), "it is not what target_session_attrs"),
     ],
 )
 async def test_what_is_said(error: Exception, said: str) -> None:
