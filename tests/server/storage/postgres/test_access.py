@@ -187,6 +187,19 @@ async def test_values_of_rows_are_not_told() -> None:
     assert "secret" not in str(explain("postgresql://ann@db", error))
 
 
+async def test_roles_are_made_by_one_that_is_no_superuser() -> None:
+    """As on servers that are rented, where nobody is one."""
+    script = ROLES.read_text(encoding="utf-8")
+    with running_server() as server:
+        await Database(server.url(), "coterie").run(
+            "CREATE ROLE dba LOGIN CREATEROLE; GRANT CREATE ON DATABASE postgres TO dba"
+        )
+        await Database(server.url(user="dba"), "coterie").run(script)
+        async with PostgresStore(server.url(user="coterie_migrate")):
+            pass
+        assert await is_usable(PostgresStore(server.url(user="coterie_node")))
+
+
 @pytest.mark.slow
 async def test_least_privileges() -> None:
     """The roles of the documentation's file: one makes the tables, the other uses them."""
