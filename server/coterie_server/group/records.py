@@ -14,6 +14,7 @@ from coterie_protocol import decode, encode
 from coterie_protocol.operations import Operation
 from coterie_protocol.schema import BOOL, BYTES, INT32, INT64, STRING, Array, field
 from coterie_protocol.schema import struct as structure
+from coterie_server.later_version import LaterVersionError
 
 __all__ = [
     "END_OF_TIME_MS",
@@ -206,10 +207,12 @@ def to_stored(record: Record) -> tuple[bytes, bytes | None]:
 
 def from_stored(key: bytes, value: bytes) -> StoredRow:
     """The row stored under a key."""
-    row: type[Any] = _ROWS[key[0]]
+    row: type[Any] | None = _ROWS.get(key[0])
+    if row is None:
+        raise LaterVersionError(f"a row of kind {key[0]}")
     version = value[0]
     if version > _VERSIONS[row]:
-        raise ValueError(f"a row in version {version}, which is not known")
+        raise LaterVersionError(f"a row in version {version}")
     found: StoredRow = decode(row, version, value[1:])
     return found
 

@@ -13,6 +13,7 @@ from typing import Final
 from coterie_protocol import decode, encode
 from coterie_protocol.schema import BYTES, INT8, INT32, STRING, field
 from coterie_protocol.schema import struct as structure
+from coterie_server.later_version import LaterVersionError
 from coterie_server.security.acls import Acl, Operation, PatternType, Permission, ResourceType
 from coterie_server.security.credentials import ScramCredential, ScramMechanism
 
@@ -102,7 +103,7 @@ def to_stored(record: AclRecord | CredentialRecord) -> tuple[bytes, bytes | None
 def from_stored(key: bytes, value: bytes) -> AclRecord | CredentialRecord:
     """The record stored under a key."""
     if value[0] != _ROW_VERSION:
-        raise ValueError(f"a row in version {value[0]}, which is not known")
+        raise LaterVersionError(f"a row in version {value[0]}")
     if key[:1] == ACL_KEY:
         row = decode(_AclRow, _ROW_VERSION, value[1:])
         return AclRecord(

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.exceptions import CoterieError
+from coterie_server.later_version import LaterVersionError
 from coterie_server.log.logger import get_logger
 from coterie_server.serving.context import NodeContext, PendingRequest
 from coterie_server.serving.durable_queue import DurableQueue
@@ -26,7 +27,7 @@ from coterie_server.serving.reload import Reload
 from coterie_server.serving.replies import reply_to_all
 from coterie_server.serving.tenure import Tenure
 from coterie_server.step import Refusal, Request
-from coterie_server.storage import FencedError
+from coterie_server.storage import FencedError, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -274,7 +275,10 @@ class ServedShard(ABC, Generic[C, R, Q]):
         if self._is_closed or self._lease is not lease:
             return
         self._queue = DurableQueue(self._store, lease, self._store_failed, self._meter)
-        self._recover(stored)
+        try:
+            self._recover(stored)
+        except LaterVersionError as later:
+            raise StoreError(f"{self._store.url} has {later}. Start that version") from later
         self.failure = ""
 
     async def _end_former_life(self) -> None:

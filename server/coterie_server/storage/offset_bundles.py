@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from coterie_server.group import Gone, OffsetRow, StoredRow, from_stored, to_stored
 from coterie_server.group import Record as RowRecord
+from coterie_server.later_version import LaterVersionError
 from coterie_server.storage import KeptRecord, Record
 
 __all__ = ["BUNDLE_OFFSETS_MAX", "OffsetBundles"]
@@ -221,7 +222,7 @@ def _without_changing(columns: _Columns) -> _Columns:
 def _read(value: bytes) -> list[OffsetRow]:
     version, count, text_count = _HEAD.unpack_from(value)
     if version != _VERSION:
-        raise ValueError(f"a bundle in version {version}, which is not known")
+        raise LaterVersionError(f"a bundle in version {version}")
     columns = _columns(count, text_count)
     numbers = columns.unpack_from(value, _HEAD.size)
     at = [*accumulate(numbers[6 * count :], initial=_HEAD.size + columns.size)]

@@ -13,6 +13,7 @@ from typing import Final
 from coterie_protocol import decode, encode
 from coterie_protocol.schema import INT32, INT64, STRING, UUID, field
 from coterie_protocol.schema import struct as structure
+from coterie_server.later_version import LaterVersionError
 from coterie_server.security import records as rights
 from coterie_server.security.records import AclRecord, CredentialRecord
 
@@ -65,7 +66,7 @@ def from_stored(key: bytes, value: bytes) -> Row:
     if key[:1] in (rights.ACL_KEY, rights.CREDENTIAL_KEY):
         return rights.from_stored(key, value)
     if key[:1] != _TOPIC:
-        raise ValueError(f"{key[:1]!r} begins the key of no row that is known")
+        raise LaterVersionError(f"a row of kind {key[0]}")
     if value[0] != _ROW_VERSION:
-        raise ValueError(f"a row in version {value[0]}, which is not known")
+        raise LaterVersionError(f"a row in version {value[0]}")
     return decode(TopicRow, _ROW_VERSION, value[1:])

@@ -14,11 +14,12 @@ from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import Event
 from coterie_server.config.assembly import RandomIds
-from coterie_server.group import Config, GroupCoordinator
+from coterie_server.group import Config, GroupCoordinator, to_stored
+from coterie_server.group.records import GroupRow
 from coterie_server.serving import GroupShard, LeaseTrust, NodeContext
 from coterie_server.serving import reload as reload_module
 from coterie_server.serving.clock import Clock
-from coterie_server.storage import Lease, MemoryStore
+from coterie_server.storage import Lease, MemoryStore, StoreError
 from coterie_server.storage.abc import KeptRecord, Record
 from tests.support.requests import Pending
 
@@ -257,6 +258,21 @@ async def test_a_shard_that_is_lost_while_it_is_read_is_not_served(harness: Harn
     await reading
     assert harness.shard.core is None
     assert error_of(await harness.commit(1)) == ErrorCode.NOT_COORDINATOR
+
+
+@pytest.mark.parametrize("what", ["in version", "of kind"])
+async def test_what_a_later_version_wrote_is_told_as_that(harness: Harness, what: str) -> None:
+    """As on a database that nodes of a later version have used."""
+    key, known = to_stored(GroupRow(group_id="g", state="Empty", generation=1))
+    assert known is not None
+    later = (b"\x09" + key[1:], known) if what == "of kind" else (key, b"\x09" + known[1:])
+    await harness.store.append(harness.lease, [later])
+    with pytest.raises(StoreError) as caught:
+        await harness.another().load()
+    assert str(caught.value) == (
+        f"memory: has a row {what} 9, which is not known here: a later version of Coterie wrote it."
+        " Start that version"
+    )
 
 
 async def test_heartbeats_are_taken_on_trust_only_while_no_other_node_can_have_the_shard(

@@ -54,5 +54,5 @@ def test_row_of_another_version_is_refused() -> None:
 
 
 def test_foreign_key_is_refused() -> None:
-    with pytest.raises(ValueError, match="begins the key of no row"):
+    with pytest.raises(ValueError, match="a row of kind 9, which is not known"):
         from_stored(b"\x09orders", b"\x00")
