@@ -213,7 +213,8 @@ def _lease(row: Any) -> Lease:  # noqa: ANN401  # asyncpg has no types
 
 
 def _left_ms(row: Any) -> int:  # noqa: ANN401  # asyncpg has no types
-    return max(int(row["left_ms"]), 0)
+    # Nothing is left of what is dated by a timeline that is not known.
+    return max(int(row["left_ms"] or 0), 0)
 
 
 def _renewed(lease: Lease, ttl_ms: int) -> Lease:

@@ -79,12 +79,18 @@ class Statements:
     # -- leases --------------------------------------------------------------------------------
 
     def note_timeline(self, ttl_ms: int) -> str:
-        """Notice a new timeline: let nothing be claimed while leases from before may be trusted."""
+        """Notice a new timeline: let nothing be claimed while leases from before may be trusted.
+
+        One that is not known, as its row is gone, is taken for new.
+        """
         longest = f"(SELECT coalesce(max(length_ms), 0) FROM {self.leases})"
         return (
-            f"UPDATE {self.timelines} SET timeline = {self.timeline},"
-            f" claims_from = clock_timestamp() + {_ms(f'greatest({ttl_ms}, {longest})')}"
-            f" WHERE timeline <> {self.timeline}; "
+            f"INSERT INTO {self.timelines} AS line (timeline, claims_from)"
+            f" SELECT {self.timeline}, clock_timestamp() + {_ms(f'greatest({ttl_ms}, {longest})')}"
+            f" WHERE NOT EXISTS (SELECT 1 FROM {self.timelines} WHERE timeline = {self.timeline})"
+            " ON CONFLICT (only_row) DO UPDATE"
+            " SET timeline = excluded.timeline, claims_from = excluded.claims_from"
+            " WHERE line.timeline <> excluded.timeline; "
         )
 
     def claim(
