@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Final, Generic, TypeVar
 
@@ -13,6 +14,22 @@ K = TypeVar("K")
 T = TypeVar("T")
 
 _ABORTED: Final = "the attempt was given up"
+#: What asyncpg says of a connection that ended before the server had said whether it speaks TLS.
+_GIVEN_UP: Final = "unexpected connection_lost() call"
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Whether a log line is about more than an attempt to connect that was given up.
+
+    asyncpg leaves a future behind if it is cancelled at a certain moment, as when a node stops, and
+    asyncio would log that as an error.
+    """
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, ConnectionError) or str(error) != _GIVEN_UP
+
+
+#: What asyncio logs to.
+logging.getLogger("asyncio").addFilter(_is_news)
 
 
 class Attempts(Generic[K, T]):

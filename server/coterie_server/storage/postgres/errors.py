@@ -18,6 +18,7 @@ __all__ = [
     "StandbyError",
     "UnconfirmedError",
     "explain",
+    "is_full",
     "is_refusal",
     "is_undone",
     "sqlstate",
@@ -125,6 +126,11 @@ def is_undone(error: BaseException) -> bool:
 def is_refusal(error: BaseException) -> bool:
     """Whether another attempt to connect would fail as well."""
     return sqlstate(error) in _REFUSALS or isinstance(error, asyncpg.ClientConfigurationError)
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether the server takes no more connections."""
+    return sqlstate(error) == "53300"
 
 
 def explain(shown: str, error: BaseException, *, is_rejection: bool = False) -> StoreError:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import math
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -22,6 +21,7 @@ from coterie_server.storage.postgres.errors import (
     StandbyError,
     UnconfirmedError,
     explain,
+    is_full,
     is_refusal,
     is_undone,
 )
@@ -59,24 +59,8 @@ _DURABLY: Final = (
 _WAITS_FOR_STANDBY: Final = "SyncRepWaitForLSN"
 #: After how long the server ends a transaction of a node that is paused, with the locks it holds.
 _PAUSED_MS: Final = 2000
-#: What asyncpg says of a connection that ended before the server had said whether it speaks TLS.
-_GIVEN_UP: Final = "unexpected connection_lost() call"
 #: Pauses between attempts to connect; the last one is repeated.
 _PAUSES_S: Final = (0.02, 0.05, 0.1, 0.2, 0.4)
-
-
-def _is_news(record: logging.LogRecord) -> bool:
-    """Whether a log line is about more than an attempt to connect that was given up.
-
-    asyncpg leaves a future behind if it is cancelled at a certain moment, as when a node stops, and
-    asyncio would log that as an error.
-    """
-    error = record.exc_info[1] if record.exc_info else None
-    return not isinstance(error, ConnectionError) or str(error) != _GIVEN_UP
-
-
-#: What asyncio logs to.
-logging.getLogger("asyncio").addFilter(_is_news)
 
 
 class Session:
@@ -145,9 +129,13 @@ class Session:
 class Link:
     """One connection to the database, for one call at a time."""
 
-    def __init__(self, address: Address, answer_s: float = ANSWER_S) -> None:
+    def __init__(
+        self, address: Address, answer_s: float = ANSWER_S, *, has_spare: bool = False
+    ) -> None:
         self._address = address
         self._answer_s = answer_s
+        #: Whether calls go another way if the server takes no more connections, and don't wait.
+        self._has_spare = has_spare
         #: The servers, the one that was last found good first.
         self._hosts: list[Host] = list(address.hosts or ((None, None),))
         self._session: Session | None = None
@@ -199,13 +187,17 @@ class Link:
         raise AssertionError("pauses do not end")
 
     @property
+    def is_open(self) -> bool:
+        """Whether there is a connection that is not known to be lost."""
+        return self._session is not None and self._session.is_open
+
+    @property
     def is_doubtful(self) -> bool:
         """Whether there is no connection, or one that was not used for long, and no call."""
         now_s = asyncio.get_running_loop().time()
         if self._lock.locked() or now_s < self._left_until:
             return False
-        session = self._session
-        return session is None or not session.is_open or now_s - self._good_at >= _IDLE_S
+        return not self.is_open or now_s - self._good_at >= _IDLE_S
 
     def suspect(self) -> None:
         """Trust the connection no longer, as one beside it is lost, until there is an answer.
@@ -299,7 +291,8 @@ class Link:
                 except (*FAILURES, StandbyError) as error:
                     # That the last attempt had little time left explains nothing.
                     failure = failure if isinstance(error, TimeoutError) else without_frames(error)
-                    if is_refusal(error) or loop.time() + pause_s > until:
+                    is_final = is_refusal(error) or (self._has_spare and is_full(error))
+                    if is_final or loop.time() + pause_s > until:
                         break
                 else:
                     return self._session

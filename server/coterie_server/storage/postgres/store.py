@@ -26,6 +26,7 @@ from coterie_server.storage.postgres.leases import LeaseTable
 from coterie_server.storage.postgres.link import ANSWER_S, Link, Session
 from coterie_server.storage.postgres.literals import key_of
 from coterie_server.storage.postgres.schema import open_schema
+from coterie_server.storage.postgres.shared_link import SharedLink, Shortage
 from coterie_server.storage.postgres.sql import Changes, Statements
 
 __all__ = ["PostgresStore"]
@@ -48,8 +49,10 @@ class _Opened:
     """What exists between `open` and `close`."""
 
     statements: Statements
+    #: What has a connection of its own if there are enough, or else goes by that for `work`.
     writers: Sequence[Link]
     readers: Sequence[Link]
+    shared_readers: Sequence[SharedLink]
     heartbeat: Link
     work: Link
     leases: LeaseTable
@@ -114,13 +117,17 @@ class PostgresStore(Store):
             raise
         heartbeat = self._link()
         leases = LeaseTable(self.url, statements, heartbeat, work)
-        writers = [self._link() for _ in range(LANES)]
-        readers = [self._link() for _ in range(READERS)]
-        lanes = Lanes(_Sender(statements, writers, leases), LANES)
-        self._opened = _Opened(statements, writers, readers, heartbeat, work, leases, lanes)
+        writers = [self._link(has_spare=True) for _ in range(LANES)]
+        readers = [self._link(has_spare=True) for _ in range(READERS)]
+        shortage = Shortage()
+        shared = [SharedLink(link, work, shortage) for link in (*writers, *readers)]
+        lanes = Lanes(_Sender(statements, shared[:LANES], leases), LANES)
+        self._opened = _Opened(
+            statements, writers, readers, shared[LANES:], heartbeat, work, leases, lanes
+        )
 
-    def _link(self) -> Link:
-        return Link(self._address, self._answer_s)
+    def _link(self, *, has_spare: bool = False) -> Link:
+        return Link(self._address, self._answer_s, has_spare=has_spare)
 
     async def _open_schema(self, session: Session) -> Statements:
         return await open_schema(session, self.url, self._address.schema)
@@ -230,7 +237,7 @@ class PostgresStore(Store):
     ) -> list[Any]:
         query = opened.statements.scan(is_first=after is None)
         values = (shard, limit) if after is None else (shard, limit, after)
-        reader = opened.readers[shard % len(opened.readers)]
+        reader = opened.shared_readers[shard % len(opened.shared_readers)]
         return await reader.run(lambda session: session.fetch(query, *values))
 
     def _checked(self, shard: int, rows: Iterable[Any]) -> list[KeptRecord]:
@@ -272,7 +279,9 @@ class PostgresStore(Store):
 class _Sender:
     """What the lanes write with."""
 
-    def __init__(self, statements: Statements, writers: Sequence[Link], leases: LeaseTable) -> None:
+    def __init__(
+        self, statements: Statements, writers: Sequence[SharedLink], leases: LeaseTable
+    ) -> None:
         self._statements = statements
         self._writers = writers
         self._leases = leases

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import logging
 from uuid import uuid4
 
 import pytest
 
-from coterie_server.storage.postgres import PostgresStore
+from coterie_server.storage.postgres import PostgresStore, link, shared_link
 from coterie_server.storage.postgres.literals import KEY_BYTES
 from coterie_server.storage.postgres.sql import Statements
 from tests.server.storage.doubles import Another, Database
@@ -74,3 +75,45 @@ async def test_no_look_at_the_store_is_worth_being_compiled(
             told = await connection.fetchval(f"EXPLAIN (FORMAT JSON) {query}", *values)
             (plan,) = json.loads(told)
             assert plan["Plan"]["Total Cost"] < COMPILED_ABOVE / 10, query
+
+
+async def test_node_goes_on_with_fewer_connections_than_it_wants(
+    postgres: PostgresServer, database: Database, schema: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Or it would be given shards, and serve none of them."""
+    role = f"few_{uuid4().hex[:8]}"
+    await database.run(f"CREATE ROLE {role} LOGIN CONNECTION LIMIT 2")
+    await database.run(f"CREATE SCHEMA {schema} AUTHORIZATION {role}")
+    async with PostgresStore(postgres.url(user=role, schema=schema)) as store:
+        leases = await store.claim(range(10), "ann", TTL_MS)
+        await store.renew("ann", b"note", leases, TTL_MS)
+        for lease in leases:
+            await store.append(lease, [(b"a", b"%d" % lease.shard)])
+        for lease in leases:
+            assert await store.load(lease.shard) == [(b"a", b"%d" % lease.shard)]
+    lines = [record.getMessage() for record in caplog.records]
+    assert sum("connections are shared, as there are too few" in line for line in lines) == 1
+
+
+async def test_connections_are_shared_no_longer_than_need_be(
+    postgres: PostgresServer,
+    database: Database,
+    schema: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module, name in ((link, "_LEFT_S"), (shared_link, "_SHARED_S")):
+        monkeypatch.setattr(module, name, 0.0)
+    caplog.set_level(logging.INFO)
+    role = f"few_{uuid4().hex[:8]}"
+    await database.run(f"CREATE ROLE {role} LOGIN CONNECTION LIMIT 2")
+    await database.run(f"CREATE SCHEMA {schema} AUTHORIZATION {role}")
+    async with PostgresStore(postgres.url(user=role, schema=schema)) as store:
+        leases = await store.claim(range(3), "ann", TTL_MS)
+        await store.renew("ann", b"note", [], TTL_MS)
+        for lease in leases:
+            await store.append(lease, [(b"a", b"1")])
+        await database.run(f"ALTER ROLE {role} CONNECTION LIMIT 20")
+        for lease in leases:
+            await store.append(lease, [(b"a", b"2")])
+    assert "connections are shared no more" in caplog.text
