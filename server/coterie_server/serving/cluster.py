@@ -17,7 +17,15 @@ if TYPE_CHECKING:
 
     from coterie_server.storage import NodeEntry, Survey
 
-__all__ = ["CATALOGUE_SHARD", "Cluster", "Directory", "Neighbour", "NodeNote", "TopicsVersion"]
+__all__ = [
+    "CATALOGUE_SHARD",
+    "NO_TOPICS",
+    "Cluster",
+    "Directory",
+    "Neighbour",
+    "NodeNote",
+    "TopicsVersion",
+]
 
 #: Where the store keeps the topics, apart from all groups.
 CATALOGUE_SHARD: Final = -1
@@ -27,11 +35,24 @@ _ASKED_WITHIN_S: Final = 1.0
 
 
 class TopicsVersion(NamedTuple):
-    """Orders the changes of topics: by who had the catalogue, then by their number."""
+    """Orders the changes of topics: by who had the catalogue, then by their number.
+
+    Those of different timelines of the database have no order: where its tables are brought to
+    another server, as when that is upgraded, timelines may begin anew.
+    """
 
     timeline: int = 0
     epoch: int = 0
     change: int = 0
+
+    def covers(self, other: TopicsVersion) -> bool:
+        """Whether who knows the topics at this version knows another one as well."""
+        return self.timeline == other.timeline and self >= other
+
+    def followed_by(self, other: TopicsVersion) -> TopicsVersion:
+        """The version at which topics are known that are known at another one from now on."""
+        is_other_line = other != NO_TOPICS and other.timeline != self.timeline
+        return other if is_other_line else max(self, other)
 
 
 NO_TOPICS: Final = TopicsVersion()
@@ -238,7 +259,7 @@ class Cluster:
         owner = self.owner_of(shard)
         return (
             owner is not None
-            and owner.seen >= version
+            and owner.seen.covers(version)
             and owner.recovered.get(shard) == self._fences.get(shard)
         )
 

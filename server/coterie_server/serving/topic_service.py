@@ -22,7 +22,7 @@ from coterie_server.only_told import to_be_made
 from coterie_server.serving.access_control import AccessControl, KnownTopics
 from coterie_server.serving.beginning import Beginning
 from coterie_server.serving.catalogue_shard import CatalogueShard
-from coterie_server.serving.cluster import CATALOGUE_SHARD, TopicsVersion
+from coterie_server.serving.cluster import CATALOGUE_SHARD, NO_TOPICS, TopicsVersion
 from coterie_server.serving.failures import ABOUT_RIGHTS, CHANGES, failure
 from coterie_server.serving.other_nodes import LATEST, OtherNodes
 from coterie_server.serving.parked_fetches import ParkedFetches
@@ -126,7 +126,7 @@ class TopicService:
     @property
     def seen(self) -> TopicsVersion:
         """Up to which change this node's groups know the topics, durably."""
-        return max(self._copied, self.catalogue.version)
+        return self._copied.followed_by(self.catalogue.version)
 
     @property
     def parked(self) -> int:
@@ -161,14 +161,14 @@ class TopicService:
 
     def lost(self) -> None:
         """Another node has the catalogue."""
-        self._copied = max(self._copied, self.catalogue.version)
+        self._copied = self._copied.followed_by(self.catalogue.version)
         self.catalogue.fence()
         self._begin(self._copy_topics(self._copied))
 
     async def give_up(self) -> None:
         """Let another node have the catalogue."""
         await self.catalogue.until_deletions_end()
-        self._copied = max(self._copied, self.catalogue.version)
+        self._copied = self._copied.followed_by(self.catalogue.version)
         await self._copy_topics(self._copied)
         await self.catalogue.give_up()
 
@@ -177,9 +177,10 @@ class TopicService:
         before, self._looked = self._looked, asyncio.Event()
         before.set()
         owner = self._cluster.owner_of(CATALOGUE_SHARD)
-        is_behind = owner is not None and owner.made > self.seen
-        if owner is not None and is_behind and (self._copying is None or self._copying.done()):
-            self._copying = self._begin(self._copy_topics(owner.made))
+        made = NO_TOPICS if owner is None else owner.made
+        is_behind = made != NO_TOPICS and not self.seen.covers(made)
+        if is_behind and (self._copying is None or self._copying.done()):
+            self._copying = self._begin(self._copy_topics(made))
 
     async def _until_looked(self) -> None:
         """Wait until the other nodes have been looked at once more."""
@@ -216,7 +217,7 @@ class TopicService:
         """Read the topics, which are at least at this version, and let the groups know them."""
         await self.copy.refresh()
         await self._groups.until_told()
-        self._copied = max(self._copied, version)
+        self._copied = self._copied.followed_by(version)
         self.announce()
 
     async def _until_all_told(self) -> None:

@@ -144,6 +144,15 @@ def _survey(fence: Fence, note: NodeNote) -> Survey:
     return Survey((entry,), (Lease(3, fence, "node-2", 1_000),))
 
 
+async def test_groups_know_nothing_of_a_timeline_by_what_was_seen_of_another() -> None:
+    """Timelines begin anew where the database's tables are brought to another server."""
+    cluster = Cluster("node-1")
+    for seen, know in ((TopicsVersion(2, 9, 9), False), (TopicsVersion(1, 1, 4), True)):
+        note = NodeNote(2, HERE, seen=seen, recovered={3: Fence(1, 7)})
+        cluster.look(_survey(Fence(1, 7), note), ())
+        assert cluster.groups_know(3, TopicsVersion(1, 1, 4)) is know
+
+
 @pytest.mark.parametrize(
     ("recovered", "seen", "know"),
     [

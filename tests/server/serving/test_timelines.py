@@ -1,0 +1,50 @@
+"""Nodes whose database goes on in another timeline."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+
+from coterie_protocol import messages as m
+from coterie_protocol.error_codes import ErrorCode
+from coterie_server.net import Exchange
+from coterie_server.serving.node import Node
+from coterie_server.storage import MemoryStore
+from tests.server.serving.test_companions import SHARDS, node_on, owned, until
+from tests.support.requests import Pending
+
+pytestmark = pytest.mark.asyncio
+
+
+async def create(node: Node, name: str) -> ErrorCode:
+    """Have a topic created by the node that has the topics."""
+    topic = m.CreatableTopic(
+        name=name, num_partitions=3, replication_factor=-1, assignments=(), configs=()
+    )
+    request = Pending(m.CreateTopicsRequest(topics=(topic,), timeout_ms=5_000), 7)
+    node.handle(cast("Exchange", request))
+    return ErrorCode((await request.answer).topics[0].error_code)
+
+
+@pytest.mark.parametrize("timeline", [1, 3])
+async def test_nodes_hear_of_topics_in_any_timeline(timeline: int) -> None:
+    """A replica that takes over begins a higher one, and a server that is upgraded the first."""
+    async with MemoryStore() as store, store.twin() as twin:
+        content = store._content  # noqa: SLF001  # what no node does
+        content.timeline = 2
+        first, second = node_on(store, 1), node_on(twin, 2)
+        await first.start({"old": 1})
+        await second.start({"old": 1})
+        await until(lambda: second.topics.get("old") == 1)
+        content.timeline = timeline
+        await until(
+            lambda: {lease.lease.fence.timeline for lease in content.leases.values()} == {timeline}
+        )
+        await until(lambda: len(owned(first)) + len(owned(second)) == SHARDS + 1)
+        owner, other = (first, second) if -1 in owned(first) else (second, first)
+        await until(lambda: owner.all_shards()[-1].is_served)
+        assert await create(owner, "new") is ErrorCode.NONE
+        await until(lambda: other.topics.get("new") == 3)
+        for node in (first, second):
+            await node.stop()
