@@ -222,6 +222,15 @@ async def test_a_topic_of_many_partitions_is_told(world: World) -> None:
     assert beats >= HEARTBEATS_AT_LEAST
 
 
+async def test_a_topic_of_many_partitions_is_told_again(world: World) -> None:
+    """Its partitions need not be made any more, but the answer has to be written."""
+    request = m.MetadataRequest(topics=(m.MetadataRequestTopic(name="large"),))
+    await world.admin.ask(request, 9)
+    beats, answer = await world.heartbeats_during(request, 9)
+    assert [each.partition_index for each in answer.topics[0].partitions] == list(range(PARTITIONS))
+    assert beats >= HEARTBEATS_AT_LEAST
+
+
 async def test_ends_of_many_partitions_are_told(world: World) -> None:
     asked = tuple(
         m.ListOffsetsPartition(partition_index=index, timestamp=-1) for index in range(PARTITIONS)
