@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from coterie_protocol import ApiKey
@@ -12,7 +13,7 @@ from coterie_server.serving.cluster import CATALOGUE_SHARD
 from coterie_server.serving.peers import PeerError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 
     from coterie_server.net import Exchange
     from coterie_server.serving.cluster import Cluster, NodeNote
@@ -29,6 +30,11 @@ _METADATA_VERSION: Final = 9
 _LIST_OFFSETS_VERSION: Final = 8
 _TIMEOUT_MS: Final = 5_000
 
+#: How many requests of clients are passed on at a time, each on a connection of its own.
+_PASSED_ON_AT_ONCE: Final = 16
+#: How long another one waits for its turn.
+_TURN_S: Final = 5.0
+
 
 class OtherNodes:
     """The other nodes of a cluster; every method raises `PeerError` if one can't be asked."""
@@ -36,6 +42,7 @@ class OtherNodes:
     def __init__(self, cluster: Cluster, ask: AskNode) -> None:
         self._cluster = cluster
         self._ask = ask
+        self._places = asyncio.Semaphore(_PASSED_ON_AT_ONCE)
 
     def _owner(self) -> NodeNote:
         """The node that has the catalogue of topics."""
@@ -43,6 +50,19 @@ class OtherNodes:
         if owner is None:
             raise PeerError("no node has the catalogue of topics just now")
         return owner
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Wait until a client's request may be passed on, as few at a time may."""
+        try:
+            async with asyncio.timeout(_TURN_S):
+                await self._places.acquire()
+        except TimeoutError:
+            raise PeerError("too much is being asked of it") from None
+        try:
+            yield
+        finally:
+            self._places.release()
 
     async def answer(self, exchange: Exchange) -> Any:  # noqa: ANN401  # any response
         """What the owner of the catalogue answers to a request about topics."""
@@ -78,13 +98,16 @@ class OtherNodes:
         """Have topics made as Metadata has them made; return whether any exists now."""
         topics = tuple(m.MetadataRequestTopic(name=name) for name in names)
         asked = m.MetadataRequest(topics=topics, allow_auto_topic_creation=True)
-        answer = await self._ask(self._owner(), ApiKey.METADATA, asked, _METADATA_VERSION)
+        async with self.turn():
+            answer = await self._ask(self._owner(), ApiKey.METADATA, asked, _METADATA_VERSION)
         return any(not topic.error_code for topic in answer.topics)
 
-    async def ends(self, message: m.ListOffsetsRequest) -> Iterator[tuple[str, int, int]]:
-        """How far the groups of each other node have committed, for what is asked for."""
+    async def ends(self, indexes: Mapping[str, Iterable[int]]) -> Iterator[tuple[str, int, int]]:
+        """How far the groups of each other node have committed in partitions, by topic."""
         asked = m.ListOffsetsRequest(
-            replica_id=-1, by_itself=True, topics=tuple(map(_at_the_end, message.topics))
+            replica_id=-1,
+            by_itself=True,
+            topics=tuple(_at_the_end(name, its) for name, its in indexes.items()),
         )
         nodes = self._cluster.others
         answers = await asyncio.gather(
@@ -105,12 +128,11 @@ class OtherNodes:
         )
 
 
-def _at_the_end(topic: m.ListOffsetsTopic) -> m.ListOffsetsTopic:
+def _at_the_end(name: str, indexes: Iterable[int]) -> m.ListOffsetsTopic:
     return m.ListOffsetsTopic(
-        name=topic.name,
+        name=name,
         partitions=tuple(
-            m.ListOffsetsPartition(partition_index=each.partition_index, timestamp=LATEST)
-            for each in topic.partitions
+            m.ListOffsetsPartition(partition_index=index, timestamp=LATEST) for index in indexes
         ),
     )
 

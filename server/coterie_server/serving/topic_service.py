@@ -24,6 +24,7 @@ from coterie_server.serving.beginning import Beginning
 from coterie_server.serving.catalogue_shard import CatalogueShard
 from coterie_server.serving.cluster import CATALOGUE_SHARD, NO_TOPICS, TopicsVersion
 from coterie_server.serving.failures import ABOUT_RIGHTS, CHANGES, failure
+from coterie_server.serving.other_ends import OtherEnds
 from coterie_server.serving.other_nodes import LATEST, OtherNodes
 from coterie_server.serving.parked_fetches import ParkedFetches
 from coterie_server.serving.peers import NODE_CLIENT_ID, PeerError
@@ -74,6 +75,7 @@ class TopicService:
         self._cluster = directory.cluster
         self._groups = groups
         self._others = OtherNodes(directory.cluster, ask)
+        self._other_ends = OtherEnds(self._others.ends, context.ends.raise_to)
         self.catalogue = CatalogueShard(
             context,
             self._make_catalogue,
@@ -190,6 +192,7 @@ class TopicService:
         """Answer who waits for records, and end what is under way."""
         self._parked.answer_all()
         self.copy.close()
+        self._other_ends.close()
         await self.catalogue.close()
         for task in list(self._tasks):
             task.cancel()
@@ -324,7 +327,10 @@ class TopicService:
         while not self.catalogue.is_served:
             is_patient = loop.time() < patient_until_s and not exchange.abandoned
             try:
-                answer = await self._others.answer(exchange)
+                async with self._others.turn():
+                    if exchange.abandoned:
+                        return
+                    answer = await self._others.answer(exchange)
             except PeerError as error:
                 if error.was_sent or not is_patient:
                     raise
@@ -366,8 +372,7 @@ class TopicService:
 
     async def _tell_ends(self, exchange: Exchange) -> None:
         """Ask all nodes how far their groups have committed."""
-        for topic, partition, offset in await self._others.ends(exchange.message):
-            self._ends.raise_to(topic, partition, offset)
+        await self._other_ends.learn(exchange.message)
         if self.catalogue.is_served:
             self.catalogue.handle(exchange)
         else:

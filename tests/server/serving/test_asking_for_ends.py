@@ -27,10 +27,10 @@ LATEST, EARLIEST = -1, -2
 RETRY = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def at(timestamp: int, *, by_itself: bool = False) -> m.ListOffsetsRequest:
+def at(timestamp: int, *, by_itself: bool = False, topic_name: str = "t") -> m.ListOffsetsRequest:
     """A question for the offset of a partition."""
     partition = m.ListOffsetsPartition(partition_index=0, timestamp=timestamp)
-    topic = m.ListOffsetsTopic(name="t", partitions=(partition,))
+    topic = m.ListOffsetsTopic(name=topic_name, partitions=(partition,))
     return m.ListOffsetsRequest(replica_id=-1, by_itself=by_itself, topics=(topic,))
 
 
@@ -50,14 +50,27 @@ class Peer:
     def __init__(self) -> None:
         self.error, self.offset = ErrorCode.NONE, 7
         self.is_dead = False
+        #: Whether it answers; it hears of the question in any case.
+        self.gate = asyncio.Event()
+        self.gate.set()
+        #: What it was asked about: partitions, by topic.
+        self.asked: list[dict[str, list[int]]] = []
 
     async def __call__(self, node: NodeNote, api: ApiKey, message: Any, _version: int) -> Any:
         """Answer."""
         if self.is_dead or api is not ApiKey.LIST_OFFSETS:
             raise PeerError(f"node {node.node_id} does not answer")
         assert message.by_itself
+        self.asked.append(
+            {
+                each.name: sorted(p.partition_index for p in each.partitions)
+                for each in message.topics
+            }
+        )
+        offset = self.offset
+        await self.gate.wait()
         found = m.ListOffsetsPartitionResponse(
-            partition_index=0, error_code=self.error, offset=self.offset
+            partition_index=0, error_code=self.error, offset=offset
         )
         topic = m.ListOffsetsTopicResponse(name="t", partitions=(found,))
         return m.ListOffsetsResponse(topics=(topic,))
@@ -141,3 +154,49 @@ async def test_groups_that_can_not_be_read_hold_up_no_question_for_ends(world: W
     shard.failure = "the row is damaged"
     assert await asked(world.node, at(LATEST)) == (ErrorCode.NONE, 7)
     shard.core, shard.failure = core, ""
+
+
+async def test_however_many_ask_a_node_is_asked_one_thing_at_a_time(world: World) -> None:
+    """A client that sends questions without waiting must not use up the connections."""
+    world.peer.gate.clear()
+    first = asyncio.create_task(asked(world.node, at(LATEST)))
+    await until(lambda: len(world.peer.asked) == 1)
+    others = [asyncio.create_task(asked(world.node, at(LATEST))) for _ in range(1000)]
+    others.append(asyncio.create_task(asked(world.node, at(LATEST, topic_name="other"))))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert world.peer.asked == [{"t": [0]}]
+    world.peer.gate.set()
+    assert await first == (ErrorCode.NONE, 7)
+    assert {await each for each in others[:-1]} == {(ErrorCode.NONE, 7)}
+    assert (await others[-1])[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert world.peer.asked[1:] == [{"t": [0], "other": [0]}]
+
+
+async def test_answer_to_an_earlier_question_is_none_to_a_later_one(world: World) -> None:
+    """The later client may know of a commit that came in between."""
+    world.peer.gate.clear()
+    early = asyncio.create_task(asked(world.node, at(LATEST)))
+    await until(lambda: len(world.peer.asked) == 1)
+    world.peer.offset = 8
+    late = asyncio.create_task(asked(world.node, at(LATEST)))
+    await asyncio.sleep(0)
+    world.peer.gate.set()
+    assert await early == (ErrorCode.NONE, 7)
+    assert await late == (ErrorCode.NONE, 8)
+
+
+async def test_question_that_is_large_already_takes_in_no_more(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or it might be larger than the other node takes."""
+    monkeypatch.setattr("coterie_server.serving.other_ends._QUESTION_BYTES", 10)
+    world.peer.gate.clear()
+    first = asyncio.create_task(asked(world.node, at(LATEST)))
+    await until(lambda: len(world.peer.asked) == 1)
+    names = ["a" * 10, "b" * 10, "t"]
+    later = [asyncio.create_task(asked(world.node, at(LATEST, topic_name=name))) for name in names]
+    await asyncio.sleep(0)
+    world.peer.gate.set()
+    await asyncio.gather(first, *later)
+    assert [list(each) for each in world.peer.asked] == [["t"], ["a" * 10], ["b" * 10], ["t"]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -39,10 +40,16 @@ class Owner:
 
     def __init__(self) -> None:
         self.says: list[Any] = []
+        #: Whether it answers; it hears of the request in any case.
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.requests = 0
 
     async def __call__(self, _node: NodeNote, api: ApiKey, _message: Any, _version: int) -> Any:
         """Say the next thing, and the last one again and again."""
         assert api is ApiKey.DELETE_TOPICS
+        self.requests += 1
+        await self.gate.wait()
         said = self.says.pop(0) if len(self.says) > 1 else self.says[0]
         if isinstance(said, PeerError):
             raise said
@@ -58,6 +65,12 @@ class World:
 
     async def delete(self, client_id: str = "client") -> ErrorCode:
         """Ask the former to delete a topic; the error that it answers."""
+        return await self.begin_deletion(client_id)[1]
+
+    def begin_deletion(
+        self, client_id: str = "client"
+    ) -> tuple[SimpleNamespace, asyncio.Task[ErrorCode]]:
+        """The same: the request, and what its answer will be."""
         request = Pending(DELETE, VERSION)
         exchange = SimpleNamespace(
             message=DELETE,
@@ -69,8 +82,12 @@ class World:
             reply=request.reply,
         )
         self.node.handle(cast(Exchange, exchange))
-        (deleted,) = (await request.answer).responses
-        return ErrorCode(deleted.error_code)
+
+        async def error() -> ErrorCode:
+            (deleted,) = (await request.answer).responses
+            return ErrorCode(deleted.error_code)
+
+        return exchange, asyncio.create_task(error())
 
 
 @pytest_asyncio.fixture
@@ -113,3 +130,34 @@ async def test_node_is_told_at_once_that_this_one_has_not_the_topics(world: Worl
     """It looks for the right one itself."""
     world.owner.says = [AWAY, DONE]
     assert await world.delete(NODE_CLIENT_ID) is ErrorCode.NOT_CONTROLLER
+
+
+async def test_few_requests_are_passed_on_at_a_time(world: World) -> None:
+    """Each takes a connection, and a client may send very many without waiting."""
+    world.owner.says = [DONE]
+    world.owner.gate.clear()
+    begun = [world.begin_deletion() for _ in range(100)]
+    await until(lambda: world.owner.requests > 0)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert world.owner.requests <= 20
+    gone = begun.pop()
+    gone[0].abandoned = True
+    world.owner.gate.set()
+    assert {await deleted for _, deleted in begun} == {ErrorCode.NONE}
+    assert world.owner.requests == len(begun)
+    gone[1].cancel()
+
+
+async def test_request_whose_turn_does_not_come_may_be_tried_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("coterie_server.serving.other_nodes._TURN_S", 0.0)
+    monkeypatch.setattr(topic_service, "_WITHOUT_OWNER_S", 0.0)
+    world.owner.says = [DONE]
+    world.owner.gate.clear()
+    begun = [world.begin_deletion()[1] for _ in range(100)]
+    await asyncio.wait(begun, return_when=asyncio.FIRST_COMPLETED)
+    world.owner.gate.set()
+    answered = [await each for each in begun]
+    assert set(answered) == {ErrorCode.NONE, ErrorCode.NOT_CONTROLLER}
