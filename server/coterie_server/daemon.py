@@ -61,6 +61,8 @@ REFUSALS: Final = (
 
 #: Open files that are not connections of clients: the store, the journal, HTTP, listening sockets.
 _OTHER_FILES: Final = 100
+#: How many a watcher of HTTP takes where another node has its group.
+_FILES_OF_A_WATCHER: Final = 2
 #: How many new objects make the collector look for garbage, and after how many such looks it looks
 #: at everything; by the number in the middle, those that a look finds in use count as old at once.
 #: Python's default is 700 (2,000 from 3.13 on), 10 and 10.  A look takes some milliseconds, or some
@@ -243,10 +245,11 @@ def _within_open_files(options: ServerOptions) -> ServerOptions:
     """The options, with no more connections than this process may have open files."""
     wanted = options.settings.max_connections
     watchers = 0 if options.http is None else options.settings.http_max_watchers
-    possible = raise_open_file_limit(wanted + watchers)
-    if possible < wanted + watchers:  # most are for members
-        watchers = min(watchers, possible // 4)
-    possible -= watchers
+    total = wanted + watchers * _FILES_OF_A_WATCHER
+    possible = raise_open_file_limit(total)
+    if possible < total:  # most are for members
+        watchers = min(watchers, possible // 4 // _FILES_OF_A_WATCHER)
+    possible -= watchers * _FILES_OF_A_WATCHER
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if _is_less(files, _LEAST_FILES):
         raise ServerError(
@@ -293,6 +296,10 @@ def open_standard_streams() -> None:
         os.set_inheritable(number, True)  # noqa: FBT003  # the os module's API
         number = os.open(os.devnull, os.O_RDWR)
     os.close(number)
+    # Python has no streams for those that were closed when it began.
+    sys.stdin = sys.stdin or os.fdopen(0, closefd=False)
+    sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(_STANDARD_ERROR, "w", closefd=False)
 
 
 def notify_systemd(state: str) -> None:

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, MutableMapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import AsyncMock
@@ -81,6 +82,23 @@ def test_no_file_gets_the_number_of_a_closed_standard_stream(closed: str) -> Non
         " os._exit(os.open(os.devnull, os.O_RDONLY))"
     )
     assert run_python(code, prepared=f'exec "$@" {closed}').returncode >= 3
+
+
+@pytest.mark.parametrize(("module", "workers"), [("daemon", 1), ("workers.supervisor", 2)])
+def test_daemon_whose_standard_error_is_closed_says_nothing_and_goes_on(
+    module: str, workers: int, tmp_path: Path
+) -> None:
+    """As far as it can: here, until it finds that the address is not this machine's."""
+    code = (
+        f"import sys; from pathlib import Path; from coterie_server.{module} import run;"
+        " from coterie_server.config.settings import Settings;"
+        " from coterie_server.server import Address, ListenerOptions, ServerOptions;"
+        " listeners = (ListenerOptions(Address('192.0.2.1', 9092), None),);"
+        f" options = ServerOptions(Settings(workers={workers}), listeners, data_dir=Path('data'));"
+        " print(run(options), sys.stderr.fileno())"
+    )
+    ended = run_python(code, prepared='exec "$@" 2>&-', stdout=subprocess.PIPE, cwd=tmp_path)
+    assert ended.stdout == b"1 2\n"
 
 
 class Limits:
@@ -155,6 +173,20 @@ def test_few_connections_are_warned_of(
     (told,) = log
     assert told["log_level"] == level
     assert told["connections"] == allowed.settings.max_connections < files
+
+
+@pytest.mark.parametrize("files", [128, 256, 4096, 21_100, 1_000_000])
+def test_each_watcher_may_have_a_connection_to_another_node(
+    monkeypatch: pytest.MonkeyPatch, files: int
+) -> None:
+    """It is told what the node tells that has its group."""
+    limits = Limits(100, files)
+    monkeypatch.setattr(resource, "getrlimit", limits.get)
+    monkeypatch.setattr(resource, "setrlimit", limits.set)
+    options = replace(OPTIONS, http=Address("127.0.0.1", 0))
+    allowed = daemon._within_open_files(options).settings  # noqa: SLF001
+    connections = allowed.max_connections + 2 * allowed.http_max_watchers
+    assert connections + 100 <= limits.now[0]
 
 
 @pytest.mark.asyncio
