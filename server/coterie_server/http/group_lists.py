@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, final
 
 import aiohttp
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from coterie_server.http.answers import json_body, not_ready
 from coterie_server.http.groups import (
@@ -135,6 +135,8 @@ class GroupLists:
                 headers={"Content-Type": "application/x-ndjson", SHARDS: shards_as_text(shards)}
             )
             await response.prepare(request)
+            if request.method == hdrs.METH_HEAD:
+                return response
             with suppress(OSError, TimeoutError, aiohttp.ClientError):
                 await self._list_own(response, names, query)
                 is_whole = own <= self._node.own_shards()

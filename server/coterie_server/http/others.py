@@ -15,7 +15,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 import aiohttp
-from aiohttp import web
+from aiohttp import hdrs, web
 from yarl import URL
 
 from coterie_protocol.exceptions import CoterieError
@@ -173,8 +173,10 @@ class OtherNodes:
         body = request.get(PASSED_BODY)
         if self.token:
             headers["Authorization"] = f"Bearer {self.token}"
+        # What a HEAD is answered depends on what is left out in the end.
+        method = hdrs.METH_GET if request.method == hdrs.METH_HEAD else request.method
         return self._session(node).request(
-            request.method,
+            method,
             _url(node, request),
             headers=headers,
             data=body,

@@ -194,6 +194,22 @@ async def test_list_has_the_groups_of_both(
     assert other.asked == [("GET", "/v1/groups?limit=5", "1")]
 
 
+@pytest.mark.parametrize(
+    "path", ["/v1/groups", "/v1/groups?format=jsonl", "/v1/groups/x", "/v1/nodes", "/metrics"]
+)
+async def test_head_has_the_headers_of_the_whole_answer(
+    worker: Browser, other: Other, path: str
+) -> None:
+    """So the others have to say more than the client is told."""
+    other.answers["/v1/groups"] = (200, {"groups": [{"group": "a"}], "next": None})
+    other.answers["/metrics"] = (200, b"# TYPE other_total counter\nother_total 1.0\n")
+    whole, head = await worker.get(path), await worker.head(path)
+    assert (head.status, await head.read()) == (200, b"")
+    names = ("Content-Type", *([] if path == "/metrics" else ["Content-Length"]))
+    assert [head.headers.get(name) for name in names] == [whole.headers.get(name) for name in names]
+    assert {method for method, _, _ in other.asked} == {"GET"}
+
+
 async def test_lines_are_of_the_groups_of_both(browser: Browser, other: Other) -> None:
     other.answers["/v1/groups"] = (200, b'{"group":"a"}\n')
     answer = await browser.get("/v1/groups?format=jsonl")
