@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple, final
 
 from coterie_server.group import no_group
 from coterie_server.http.following import Following
-from coterie_server.http.streams import ALIVE_S, Broadcast, Streams, event, event_of
+from coterie_server.http.streams import (
+    ALIVE_S,
+    Broadcast,
+    Streams,
+    event,
+    event_of,
+    write_in_pieces,
+)
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -97,19 +104,19 @@ async def tell_views(watch: GroupViewWatch, streams: Streams, response: web.Stre
     """Send one watcher what there is to tell, until it goes."""
     changes = watch.changes
     place, line = watch.latest
-    await response.write(line)
+    await write_in_pieces(response, line)
     while not changes.ended:
         missed = changes.after(place)
         if missed is None:
             # What came after the last view, up to now, is at most when members were heard of.
             place = changes.number
-            await response.write(watch.latest[1])
+            await write_in_pieces(response, watch.latest[1])
             continue
         # The last of each kind says it all.
         last = {told.kind: told.line for _, told in missed}
         place = changes.number
         for each in last.values():
-            await response.write(each)
+            await write_in_pieces(response, each)
         if not await changes.changed(place, ALIVE_S):
             await streams.say_alive(response)
     await streams.end(response, changes.ended)

@@ -16,7 +16,7 @@ from coterie_server.http.answers import bad_request, json_body
 from coterie_server.http.elsewhere import Elsewhere
 from coterie_server.http.owner_watch import GroupWatch, owner_watches
 from coterie_server.http.ownership_json import head_of, pieces_of
-from coterie_server.http.streams import ALIVE_S, Streams
+from coterie_server.http.streams import ALIVE_S, Streams, write_in_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -175,7 +175,7 @@ class _Watcher:
                 place = await self._send_table("too_late")
                 continue
             for number, event in missed:
-                await self._response.write(event)
+                await write_in_pieces(self._response, event)
                 place = number
             if changes.ended:
                 break

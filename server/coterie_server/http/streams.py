@@ -22,7 +22,15 @@ if TYPE_CHECKING:
     from coterie_server.http.node_view import NodeView
     from coterie_server.serving import NodeNote
 
-__all__ = ["ALIVE_S", "WATCHERS_MAX", "Broadcast", "Streams", "event", "event_of"]
+__all__ = [
+    "ALIVE_S",
+    "WATCHERS_MAX",
+    "Broadcast",
+    "Streams",
+    "event",
+    "event_of",
+    "write_in_pieces",
+]
 
 T = TypeVar("T")
 
@@ -32,6 +40,8 @@ WATCHERS_MAX: Final = 1000
 ALIVE_S: Final = 5.0
 #: How many watchers are woken in one turn of the event loop.
 _WOKEN_AT_ONCE: Final = 32
+#: How much of an event is on its way to a watcher at a time.
+_PIECE_BYTES: Final = 65_536
 
 
 def event(kind: str, data: bytes) -> bytes:
@@ -42,6 +52,19 @@ def event(kind: str, data: bytes) -> bytes:
 def event_of(kind: str, values: Mapping[str, Any]) -> bytes:
     """An event of what is not JSON yet."""
     return event(kind, json.dumps(values, separators=(",", ":")).encode())
+
+
+async def write_in_pieces(response: web.StreamResponse, data: bytes) -> None:
+    """Write an event that may be long, and is the same for all who watch.
+
+    As a whole it would lie copied in the buffer of each of them who does not read.
+    """
+    if len(data) <= _PIECE_BYTES:
+        await response.write(data)
+        return
+    whole = memoryview(data)
+    for begin in range(0, len(data), _PIECE_BYTES):
+        await response.write(whole[begin : begin + _PIECE_BYTES])
 
 
 @final

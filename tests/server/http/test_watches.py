@@ -379,6 +379,28 @@ async def test_slow_watcher_gets_a_view_that_comes_while_it_is_sent_one(
     ]
 
 
+async def test_watchers_that_do_not_read_hold_no_copies_of_a_long_view(view: NodeView) -> None:
+    """Else a thousand of them would need a thousand times the memory of one."""
+    long_view = b'{"n":"%s"}' % (b"x" * 5_000_000)
+
+    async def in_full(_name: str) -> bytes:
+        return long_view
+
+    watch = group_watch.GroupViewWatch(view, "g", in_full)
+    await watch.start()
+    sent: list[bytes] = []
+
+    async def write(data: bytes) -> None:
+        assert len(data) <= 65_536
+        sent.append(bytes(data))
+
+    watch.stop("over")
+    response = SimpleNamespace(write=write, write_eof=AsyncMock())
+    streams = cast(Streams, SimpleNamespace(end=AsyncMock()))
+    await group_watch.tell_views(watch, streams, cast(web.StreamResponse, response))
+    assert b"".join(sent) == b"event: group\ndata: %s\n\n" % long_view
+
+
 @pytest.mark.parametrize("path", ["/v1/watch", "/v1/groups/g/watch", "/v1/groups/g/owners/watch"])
 async def test_all_watchers_count_against_one_limit(
     view: NodeView, world: WatchedWorld, path: str
