@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from coterie_protocol import API_VERSIONS
@@ -17,12 +19,14 @@ from coterie_protocol.messages import (
 )
 from coterie_server.address import is_loopback
 from coterie_server.security.client_software import is_well_named
+from coterie_server.turns import Piece, begin, each
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from coterie_server.address import Address
     from coterie_server.serving.cluster import Neighbour
+    from coterie_server.turns import Making, Unfinished
 
 __all__ = [
     "ANY_HOST",
@@ -89,16 +93,17 @@ class HttpAddresses:
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+CoordinatorOf = Callable[[str], "Neighbour | None"]
+"""Which node has a group, as a client reaches it; None if none has it just now."""
+
+
 def find_coordinator(
-    message: FindCoordinatorRequest, version: int, coordinator_of: Callable[[str], Neighbour | None]
-) -> FindCoordinatorResponse:
+    message: FindCoordinatorRequest, version: int, coordinator_of: CoordinatorOf
+) -> FindCoordinatorResponse | Unfinished:
     """Tell which node has a group, and where this client reaches it."""
     if version >= _MANY_KEYS_FROM:
-        keys = message.coordinator_keys
-        return FindCoordinatorResponse(
-            coordinators=tuple(_found(message, key, coordinator_of) for key in keys)
-        )
-    found = _found(message, message.key, coordinator_of)
+        return begin(_find_many(message, coordinator_of))
+    found = _found(message, coordinator_of, message.key)
     return FindCoordinatorResponse(
         error_code=found.error_code,
         error_message=found.error_message or "NONE",
@@ -108,9 +113,16 @@ def find_coordinator(
     )
 
 
-def _found(
-    message: FindCoordinatorRequest, key: str, coordinator_of: Callable[[str], Neighbour | None]
-) -> Coordinator:
+def _find_many(
+    message: FindCoordinatorRequest, coordinator_of: CoordinatorOf
+) -> Making[FindCoordinatorResponse]:
+    find = partial(_found, message, coordinator_of)
+    return FindCoordinatorResponse(
+        coordinators=(yield from each(message.coordinator_keys, find, Piece()))
+    )
+
+
+def _found(message: FindCoordinatorRequest, coordinator_of: CoordinatorOf, key: str) -> Coordinator:
     if message.key_type != _GROUP_KEYS:
         return _not_found(key, ErrorCode.INVALID_REQUEST, _ONLY_GROUPS)
     node = coordinator_of(key)

@@ -14,6 +14,7 @@ from coterie_server.serving.discovery import (
     api_versions,
     find_coordinator,
 )
+from tests.support.turns import finished
 
 HERE = Address("host", 9092)
 
@@ -81,14 +82,14 @@ def test_http_address_is_the_one_that_the_clients_listener_advertises() -> None:
 
 
 def test_in_old_versions_one_group_is_asked_for_and_this_node_told() -> None:
-    answer = find_coordinator(m.FindCoordinatorRequest(key="g"), 3, here)
+    answer = finished(find_coordinator(m.FindCoordinatorRequest(key="g"), 3, here))
     found = Address(answer.host, answer.port)
     assert (answer.error_code, answer.node_id, found) == (0, 7, HERE)
 
 
 def test_since_version_4_many_coordinators_are_found_in_order() -> None:
     request = m.FindCoordinatorRequest(coordinator_keys=("b", "a"))
-    answer = find_coordinator(request, 4, here)
+    answer = finished(find_coordinator(request, 4, here))
     assert [(c.key, c.node_id, c.error_code) for c in answer.coordinators] == [
         ("b", 7, 0),
         ("a", 7, 0),
@@ -98,7 +99,7 @@ def test_since_version_4_many_coordinators_are_found_in_order() -> None:
 @pytest.mark.parametrize("version", [1, 3, 4, 6])
 def test_a_group_that_no_node_has_is_to_be_asked_for_again(version: int) -> None:
     request = m.FindCoordinatorRequest(key="g", coordinator_keys=("g",))
-    answer = find_coordinator(request, version, lambda _group: None)
+    answer = finished(find_coordinator(request, version, lambda _group: None))
     found = answer.coordinators[0] if version >= 4 else answer
     assert (found.error_code, found.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
 
@@ -106,7 +107,7 @@ def test_a_group_that_no_node_has_is_to_be_asked_for_again(version: int) -> None
 @pytest.mark.parametrize("version", [1, 3, 4, 6])
 def test_transactions_have_no_coordinator_here(version: int) -> None:
     request = m.FindCoordinatorRequest(key="t", key_type=1, coordinator_keys=("t",))
-    answer = find_coordinator(request, version, here)
+    answer = finished(find_coordinator(request, version, here))
     found = answer.coordinators[0] if version >= 4 else answer
     assert (found.error_code, found.node_id) == (ErrorCode.INVALID_REQUEST, -1)
     assert "consumer groups" in (found.error_message or "")

@@ -173,6 +173,14 @@ async def test_many_groups_are_described(crowded: World) -> None:
     assert beats >= HEARTBEATS_AT_LEAST
 
 
+async def test_coordinators_of_many_groups_are_found(world: World) -> None:
+    request = m.FindCoordinatorRequest(key_type=0, coordinator_keys=GROUPS)
+    beats, answer = await world.heartbeats_during(request, 4)
+    assert [found.key for found in answer.coordinators] == list(GROUPS)
+    assert {found.error_code for found in answer.coordinators} == {0}
+    assert beats >= HEARTBEATS_AT_LEAST
+
+
 async def test_many_groups_are_deleted(changing: World) -> None:
     request = m.DeleteGroupsRequest(groups_names=GROUPS)
     beats, answer = await changing.heartbeats_during(request, 2)
