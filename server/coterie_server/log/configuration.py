@@ -5,15 +5,16 @@ Lines of the standard library's logging, which asyncio and aiohttp use, get the 
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import sys
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TextIO
 
 import structlog
+
+from coterie_server.log.logger import get_logger
+from coterie_server.log.output import Output
 
 if TYPE_CHECKING:
     from structlog.typing import EventDict, Processor
@@ -40,7 +41,7 @@ def configure(
     is_console = style == "console" or (style == "auto" and stream.isatty())
     finish = _for_people(stream) if is_console else _for_machines()
     undo = _remember()
-    write = _Output(stream).write
+    write = Output(stream, _tell_left_out).write
     structlog.configure(
         processors=[*_shared(node), *finish],
         wrapper_class=structlog.make_filtering_bound_logger(number),
@@ -52,6 +53,10 @@ def configure(
     root.addHandler(_Handler(write, finish, node))
     root.setLevel(number)
     return undo
+
+
+def _tell_left_out(lines: int) -> None:
+    get_logger(__name__).warning("log lines were left out, as nothing read them", lines=lines)
 
 
 def _shared(node: int | None) -> list[Processor]:
@@ -121,20 +126,6 @@ def _remember() -> Callable[[], None]:
             structlog.reset_defaults()
 
     return undo
-
-
-class _Output:
-    """Writes whole lines to a stream, from any thread."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._lock = threading.Lock()
-
-    def write(self, line: str) -> None:
-        """Write a line; if the stream is closed, the node goes on without a log."""
-        with self._lock, contextlib.suppress(OSError, ValueError):
-            self._stream.write(f"{line}\n")
-            self._stream.flush()
 
 
 class _Logger:

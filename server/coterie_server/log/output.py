@@ -1,0 +1,120 @@
+"""Where lines of the log go: a stream, whose reader may be slow, or stop reading.
+
+A pipe that is full lets who writes to it wait, and so does a terminal that was stopped.  The event
+loop must not: while the members of groups wait for it, their sessions go on.  So what a stream does
+not take at once is written by a thread, and what is too much for that is left out and counted.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import select
+import stat
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Final, TextIO, final
+
+__all__ = ["Output"]
+
+#: How many lines wait for a stream: some megabytes.
+_WAITING_MAX: Final = 10_000
+#: How long a process that ends waits for its last lines to be read.
+_LAST_S: Final = 1.0
+
+
+@final
+class Output:
+    """Writes whole lines to a stream, from any thread."""
+
+    def __init__(self, stream: TextIO, tell_left_out: Callable[[int], object]) -> None:
+        self._stream = stream
+        self._tell_left_out = tell_left_out
+        self._lock = threading.Lock()
+        #: Lines that the thread is still to write.
+        self._waiting: deque[str] = deque()
+        self._left_out = 0
+        self._thread: threading.Thread | None = None
+        self._poll = _poll_of(stream)
+
+    def write(self, line: str) -> None:
+        """Write a line; if the stream is closed, the node goes on without a log."""
+        with self._lock:
+            if self._thread is None and self._takes(line):
+                self._put(line)
+            elif len(self._waiting) >= _WAITING_MAX and not self._is_thread():
+                self._left_out += 1
+            else:
+                self._waiting.append(line)
+                self._begin()
+
+    def _is_thread(self) -> bool:
+        """Whether it is the thread that tells what was left out, which is not left out itself."""
+        return threading.current_thread() is self._thread
+
+    def _takes(self, line: str) -> bool:
+        """Whether the stream takes a line at once."""
+        if self._poll is None:
+            return True
+        # Each character may be four bytes.
+        is_short = len(line) < select.PIPE_BUF // 4 or len(line.encode()) < select.PIPE_BUF
+        return is_short and bool(self._poll.poll(0))
+
+    def _put(self, line: str) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            if self._poll is None:
+                self._stream.write(f"{line}\n")
+                self._stream.flush()
+                return
+            # Not through the stream: a thread that waits within it would hold its lock, and a
+            # process that ends meanwhile is aborted.
+            data = f"{line}\n".encode(self._stream.encoding, "backslashreplace")
+            while data:
+                data = data[os.write(self._stream.fileno(), data) :]
+
+    def _begin(self) -> None:
+        if self._thread is not None:
+            return
+        # It may wait for ever, and is not to keep the process.
+        self._thread = threading.Thread(target=self._write_waiting, name="coterie-log", daemon=True)
+        self._thread.start()
+        atexit.register(self._thread.join, _LAST_S)
+
+    def _write_waiting(self) -> None:
+        while (next_line := self._next()) is not None:
+            line, left_out = next_line
+            if left_out:
+                self._tell_left_out(left_out)
+            self._put(line)
+        atexit.unregister(threading.current_thread().join)
+
+    def _next(self) -> tuple[str, int] | None:
+        """The next line that waits, and how many were left out; if none waits, the thread is over.
+
+        If lines were left out, others wait.
+        """
+        with self._lock:
+            if not self._waiting:
+                self._thread = None
+                return None
+            left_out, self._left_out = self._left_out, 0
+            return self._waiting.popleft(), left_out
+
+
+def _poll_of(stream: TextIO) -> select.poll | None:
+    """What tells whether a stream takes a little at once; None if it always does.
+
+    A file that is full says so, and keeps nobody waiting.
+    """
+    try:
+        number = stream.fileno()
+        is_file = stat.S_ISREG(os.fstat(number).st_mode)
+    except (OSError, ValueError):
+        return None
+    if is_file or not hasattr(select, "poll"):
+        return None
+    poll = select.poll()
+    poll.register(number, select.POLLOUT)
+    return poll
