@@ -47,3 +47,15 @@ async def test_every_field_is_documented(browser: Browser, world: WatchedWorld) 
         *values["rebalances"][0]["came"],
     }
     assert {name for name in shown if f"`{name}`" not in PAGE} == set()
+
+
+@pytest.mark.asyncio
+async def test_what_a_group_lacks_of_its_line_in_the_list_is_documented(
+    browser: Browser, world: WatchedWorld
+) -> None:
+    world.pair()
+    (line,) = (await read(await browser.get("/v1/groups")))["groups"]
+    group = await read(await browser.get("/v1/groups/g"))
+    said = re.search(r"^The fields of the list, but for (.+?), and these\.", PAGE, re.MULTILINE)
+    assert said is not None
+    assert set(re.findall(r"`(\w+)`", said[1])) == set(line) - set(group)
