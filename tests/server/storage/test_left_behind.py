@@ -6,13 +6,16 @@ The daemon lets it look seldom, and a disk may be full, or a database away, for 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
+import socket
 from collections.abc import Awaitable
 
 import pytest
 
 from coterie_server.storage import FencedError, Store, StoreError
 from coterie_server.storage.postgres.address import Address
+from coterie_server.storage.postgres.attempts import Attempts
 from coterie_server.storage.postgres.link import Link
 from tests.server.storage.doubles import Failing
 from tests.support.uncollected import uncollected
@@ -73,3 +76,43 @@ async def test_attempts_to_connect_leave_nothing() -> None:
         for _ in range(3):  # of these, each is several attempts
             await refused(link.run(lambda session: session.execute("SELECT 1")))
         assert gc.collect() < 20
+
+
+async def refused_too_late() -> None:
+    try:
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        error = ConnectionRefusedError("when nobody waits any more")
+        raise error from None  # which holds this frame, and that the error
+
+
+async def given_up() -> None:
+    async with Attempts[str, None](lambda _: None) as attempts:
+        attempts.begin("", refused_too_late())
+        with contextlib.suppress(TimeoutError):
+            await attempts.first(0.001)
+    await asyncio.sleep(0)
+
+
+async def test_attempts_that_fail_when_they_are_given_up_leave_nothing() -> None:
+    await given_up()
+    with uncollected():
+        await given_up()
+        assert gc.collect() == 0
+
+
+async def test_attempts_to_connect_that_take_too_long_leave_no_errors() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        link = Link(Address.parse(f"postgresql://ann@127.0.0.1:{port}/none?connect_timeout=0.05"))
+        await refused(link.run(lambda session: session.execute("SELECT 1")))
+        with uncollected():
+            for _ in range(3):
+                await refused(link.run(lambda session: session.execute("SELECT 1")))
+            gc.set_debug(gc.DEBUG_SAVEALL)
+            try:
+                gc.collect()
+                assert not [each for each in gc.garbage if isinstance(each, BaseException)]
+            finally:
+                gc.set_debug(0)
+                gc.garbage.clear()

@@ -7,6 +7,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final, Generic, TypeVar
 
+from coterie_server.frames_of_errors import without_frames
+
 __all__ = ["Attempts"]
 
 #: What is tried, and what it comes to.
@@ -54,8 +56,12 @@ class Attempts(Generic[K, T]):
             await asyncio.wait(self._going)
 
     def _drop(self, going: asyncio.Future[T]) -> None:
-        if not going.cancelled() and going.exception() is None:
+        if going.cancelled():
+            return
+        if (error := going.exception()) is None:
             self._discard(going.result())
+        else:
+            without_frames(error)
 
     def begin(self, what: K, attempt: Awaitable[T]) -> None:
         """Begin another."""

@@ -289,8 +289,9 @@ class Link:
                     self._session = await self._connect(attempts, until_next)
                     self.connections += 1
                 except (*FAILURES, StandbyError) as error:
+                    without_frames(error)
                     # That the last attempt had little time left explains nothing.
-                    failure = failure if isinstance(error, TimeoutError) else without_frames(error)
+                    failure = failure if isinstance(error, TimeoutError) else error
                     is_final = is_refusal(error) or (self._has_spare and is_full(error))
                     if is_final or loop.time() + pause_s > until:
                         break
