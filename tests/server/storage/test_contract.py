@@ -117,6 +117,23 @@ async def test_scan_yields_chunks(store: Store, count: int) -> None:
     assert chunks == [records[start : start + 3] for start in range(0, count, 3)]
 
 
+async def test_shards_that_are_scanned_at_once_have_their_own_records(store: Store) -> None:
+    counts = (0, 1, 7, 20, 6)
+    stored: list[list[KeptRecord]] = [
+        [(b"%d-%02d" % (shard, number), b"%d" % shard) for number in range(count)]
+        for shard, count in enumerate(counts)
+    ]
+    for shard, records in enumerate(stored):
+        await store.append(await claimed(store, shard), records)
+
+    async def scanned(shard: int) -> list[list[KeptRecord]]:
+        return [chunk async for chunk in store.scan(shard, chunk_records=6)]
+
+    found = await asyncio.gather(*map(scanned, range(len(counts))))
+    assert [[record for chunk in chunks for record in chunk] for chunks in found] == stored
+    assert all(0 < len(chunk) <= 6 for chunks in found for chunk in chunks)
+
+
 async def test_records_outlive_closing(another: Another) -> None:
     async with another() as store:
         lease = await claimed(store)

@@ -16,6 +16,13 @@ Whatever locks rows is a single message: its transaction ends on the server even
 paused, or its network is gone, before it hears the answer.  The one exception is to look for rows
 that are stuck, and there the server ends the transaction of a node that does not go on.
 
+How shards are read
+-------------------
+
+In pieces, and those of all shards that are to be read at the same time come in one query
+(`readers.py`).  Each takes several round trips, and a node that takes over from another one reads
+dozens of shards.
+
 How leases expire
 -----------------
 

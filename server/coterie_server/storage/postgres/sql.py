@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from coterie_server.storage.abc import LEASE_MS_MAX, Fence, Lease
@@ -68,12 +68,19 @@ class Statements:
             parts.append(f"dropped AS (DELETE FROM {self.records} WHERE ({dropped}) AND {may})")
         return f"WITH {', '.join(parts)} SELECT 1 FROM held"
 
-    def scan(self, *, is_first: bool) -> str:
-        """Read records of shard $1, at most $2, those after place $3 or the first."""
-        after = "" if is_first else " AND place > $3"
+    def scan(self, starts: Sequence[tuple[int, bytes]], limit: int) -> str:
+        """Read records of shards, each from a place on, and of each at most so many, in order.
+
+        Their first column is the number of the start that they belong to, from 1 on.
+        """
+        shards, places = zip(*starts, strict=True)
         return (
-            f"SELECT place, rest, value, checksum FROM {self.records}"
-            f" WHERE shard = $1{after} ORDER BY place LIMIT $2"
+            "SELECT asked.number, kept.place, kept.rest, kept.value, kept.checksum"
+            f" FROM unnest('{array(map(str, shards))}'::int[], {blobs(places)})"
+            " WITH ORDINALITY AS asked (shard, start, number) CROSS JOIN LATERAL"
+            f" (SELECT place, rest, value, checksum FROM {self.records}"
+            " WHERE shard = asked.shard AND place >= asked.start"
+            f" ORDER BY place LIMIT {limit}) AS kept ORDER BY asked.number, kept.place"
         )
 
     # -- leases --------------------------------------------------------------------------------

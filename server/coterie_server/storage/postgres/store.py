@@ -25,6 +25,7 @@ from coterie_server.storage.postgres.lanes import Lanes
 from coterie_server.storage.postgres.leases import LeaseTable
 from coterie_server.storage.postgres.link import ANSWER_S, Link, Session
 from coterie_server.storage.postgres.literals import key_of
+from coterie_server.storage.postgres.readers import Readers, Start
 from coterie_server.storage.postgres.schema import open_schema
 from coterie_server.storage.postgres.shared_link import SharedLink, Shortage
 from coterie_server.storage.postgres.sql import Changes, Statements
@@ -52,11 +53,11 @@ class _Opened:
     #: What has a connection of its own if there are enough, or else goes by that for `work`.
     writers: Sequence[Link]
     readers: Sequence[Link]
-    shared_readers: Sequence[SharedLink]
     heartbeat: Link
     work: Link
     leases: LeaseTable
     lanes: Lanes
+    reading: Readers
     #: How many connections were made for renewals when one was made last.
     connections: int = 0
 
@@ -122,8 +123,9 @@ class PostgresStore(Store):
         shortage = Shortage()
         shared = [SharedLink(link, work, shortage) for link in (*writers, *readers)]
         lanes = Lanes(_Sender(statements, shared[:LANES], leases), LANES)
+        reading = Readers(_Source(statements, shared[LANES:]), READERS)
         self._opened = _Opened(
-            statements, writers, readers, shared[LANES:], heartbeat, work, leases, lanes
+            statements, writers, readers, heartbeat, work, leases, lanes, reading
         )
 
     def _link(self, *, has_spare: bool = False) -> Link:
@@ -139,6 +141,7 @@ class PostgresStore(Store):
             return
         await self._no_calls.wait()
         await opened.lanes.finish()  # also what its callers no longer wait for
+        await opened.reading.close()
         if self._making_sure is not None:
             self._making_sure.cancel()
             await asyncio.wait([self._making_sure])
@@ -222,27 +225,17 @@ class PostgresStore(Store):
         """Yield what a shard holds, in key order, in chunks of at most that many records."""
         with self._use() as opened:
             await opened.lanes.settled(shard)
-        after: bytes | None = None
-        while True:
+        start, is_last = Start(shard, b""), False
+        while not is_last:
             with self._use() as opened:
-                rows = await self._read(opened, shard, chunk_records, after)
+                rows, is_last = await opened.reading.read(start, chunk_records)
             if rows:
                 yield self._checked(shard, rows)
-            if len(rows) < chunk_records:
-                return
-            after = rows[-1]["place"]
-
-    async def _read(
-        self, opened: _Opened, shard: int, limit: int, after: bytes | None
-    ) -> list[Any]:
-        query = opened.statements.scan(is_first=after is None)
-        values = (shard, limit) if after is None else (shard, limit, after)
-        reader = opened.shared_readers[shard % len(opened.shared_readers)]
-        return await reader.run(lambda session: session.fetch(query, *values))
+                start = Start(shard, rows[-1]["place"] + b"\0")  # the next place that there can be
 
     def _checked(self, shard: int, rows: Iterable[Any]) -> list[KeptRecord]:
         chunk = []
-        for place, rest, value, check in rows:
+        for _, place, rest, value, check in rows:
             key = key_of(place, rest)
             try:
                 check_record(shard, key, value, check)
@@ -298,3 +291,19 @@ class _Sender:
     async def holder(self, shard: int) -> str:
         """How a shard is held now, for people."""
         return await self._leases.holder(shard)
+
+
+class _Source:
+    """What the readers read from."""
+
+    def __init__(self, statements: Statements, links: Sequence[SharedLink]) -> None:
+        self._statements = statements
+        self._links = links
+
+    async def read(self, reader: int, starts: Sequence[Start], limit: int) -> list[list[Any]]:
+        """Read rows, for each start those from there on, in order, and so many at most."""
+        query = self._statements.scan(starts, limit)
+        found: list[list[Any]] = [[] for _ in starts]
+        for row in await self._links[reader].run(lambda session: session.fetch(query)):
+            found[row["number"] - 1].append(row)
+        return found

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -419,6 +420,25 @@ async def test_slow_network_lets_a_node_learn_which_leases_it_has_lost(
         await claimed(other, 0)
         proxy.delay_s = 0.035
         assert [each.shard for each in await store.renew("ann", b"", leases, 900)] == [1]
+
+
+async def test_many_shards_are_read_in_few_round_trips(
+    distant: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node that takes over from another one reads dozens, and the database may be far away."""
+    for shard in range(50):
+        await distant.append(await claimed(distant, shard), [(b"a", b"%d" % shard)])
+    queries: list[str] = []
+    fetch = link.Session.fetch
+
+    async def noted(session: link.Session, query: str, *values: object) -> list[Any]:
+        queries.append(query)
+        return await fetch(session, query, *values)
+
+    monkeypatch.setattr(link.Session, "fetch", noted)
+    found = await asyncio.gather(*map(distant.load, range(50)))
+    assert found == [[(b"a", b"%d" % shard)] for shard in range(50)]
+    assert sum("place" in query for query in queries) == 1
 
 
 async def test_append_that_is_fenced_keeps_no_other_shard_waiting_for_long(
