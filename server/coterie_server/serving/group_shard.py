@@ -23,7 +23,7 @@ from coterie_server.storage.offset_bundles import OffsetBundles
 from coterie_server.turns import Piece, begin
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from coterie_protocol.journal import Event
     from coterie_protocol.messages import HeartbeatRequest, HeartbeatResponse
@@ -32,10 +32,13 @@ if TYPE_CHECKING:
     from coterie_server.storage import Fence, KeptRecord, Lease
     from coterie_server.turns import Making, Turns
 
-__all__ = ["GroupShard", "fire_due", "tell_of_topics"]
+__all__ = ["GroupShard", "fire_due", "load_all", "tell_of_topics"]
 
 #: How many groups are looked at in one turn of the event loop, in whole shards.
 _GROUPS_AT_ONCE: Final = 2000
+#: How many shards a node that starts reads at the same time, as each waits for the store, which may
+#: be far away.  What is stored is in memory twice meanwhile.
+_SHARDS_AT_ONCE: Final = 10
 
 #: By these, partitions change hands.
 _MOVING: Final = frozenset({JoinGroupRequest, SyncGroupRequest, LeaveGroupRequest})
@@ -298,6 +301,14 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
 
 
 # -- all shards, of which each may have to look at all of its groups -------------------------------
+
+
+async def load_all(shards: Iterable[GroupShard]) -> None:
+    """Read shards when a node starts, some at a time, and serve them from then on."""
+    rest = list(shards)
+    while rest:
+        now, rest = rest[:_SHARDS_AT_ONCE], rest[_SHARDS_AT_ONCE:]
+        await asyncio.gather(*(shard.load() for shard in now))
 
 
 def fire_due(shards: Sequence[GroupShard], now_ms: int) -> None:

@@ -28,7 +28,7 @@ from coterie_server.serving import (
     wake,
 )
 from coterie_server.serving.clock import Alarm, Ticker
-from coterie_server.serving.group_shard import fire_due, tell_of_topics
+from coterie_server.serving.group_shard import fire_due, load_all, tell_of_topics
 from coterie_server.serving.node_options import NodeOptions
 from coterie_server.serving.router import Router
 from coterie_server.storage import StoreError
@@ -134,9 +134,7 @@ class Node:
         else:
             await service.read()
         self._keeper.start()
-        for shard in self.shards:
-            if shard.shard in leases:
-                await shard.load()
+        await load_all(shard for shard in self.shards if shard.shard in leases)
         if self._options.accept_loss:
             await self._accept_loss()
         await service.beginning.begin(topics or {}, users or {})

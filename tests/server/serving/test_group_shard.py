@@ -32,7 +32,7 @@ from coterie_server.serving import reload as reload_module
 from coterie_server.serving.clock import Clock
 from coterie_server.serving.group_shard import fire_due, tell_of_topics
 from coterie_server.serving.node import Node, NodeOptions
-from coterie_server.storage import Fence, FencedError, Lease, StoreError
+from coterie_server.storage import Fence, FencedError, KeptRecord, Lease, StoreError
 from coterie_server.topics import Catalogue, PartitionEnds, TopicConfig
 from coterie_server.turns import Turns
 from tests.support.brittle_store import BrittleStore
@@ -388,19 +388,52 @@ async def test_an_empty_shard_recovers_nothing(harness: Harness) -> None:
     assert not [event for event in harness.events if isinstance(event, GroupRecovered)]
 
 
+def node_on(store: BrittleStore, shards: int) -> Node:
+    """A node that serves a store."""
+    topics = TopicConfig(node_id=1, cluster_id="c")
+    return Node(
+        NodeOptions(1, Address("h", 1), shards=shards, lease_ms=10_000),
+        Config(),
+        store,
+        Clock(),
+        make_ids=lambda _: RandomIds(),
+        make_catalogue=lambda ends: Catalogue(topics, RandomIds(), ends),
+        observe=lambda _ts, _event: None,
+    )
+
+
+class DistantStore(BrittleStore):
+    """A store in which each reading takes one turn of the network."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: The shards that are being read, and the most that were at the same time.
+        self.read: set[int] = set()
+        self.most = 0
+
+    async def load(self, shard: int) -> list[KeptRecord]:
+        """Read a shard, slowly."""
+        self.read.add(shard)
+        await asyncio.sleep(0.001)
+        self.most = max(self.most, len(self.read))
+        self.read.discard(shard)
+        return await super().load(shard)
+
+
+async def test_node_that_starts_reads_some_shards_at_a_time_but_not_all() -> None:
+    """Each reading may take long where the store is far away; all would take much memory."""
+    async with DistantStore() as store:
+        node = node_on(store, shards=25)
+        await node.start()
+        assert all(shard.is_served for shard in node.shards)
+        assert store.most == 10
+        await node.stop()
+
+
 async def test_what_a_node_knows_of_the_order_of_commits_outlives_the_shards_memory() -> None:
     """The connections on which a commit may be held up outlive it as well."""
-    topics = TopicConfig(node_id=1, cluster_id="c")
     async with BrittleStore() as store:
-        node = Node(
-            NodeOptions(1, Address("h", 1), shards=1, lease_ms=10_000),
-            Config(),
-            store,
-            Clock(),
-            make_ids=lambda _: RandomIds(),
-            make_catalogue=lambda ends: Catalogue(topics, RandomIds(), ends),
-            observe=lambda _ts, _event: None,
-        )
+        node = node_on(store, shards=1)
         await node.start()
         (shard,) = node.shards  # whose lives these are
         lives = [shard._make().table for _ in range(2)]
