@@ -24,6 +24,7 @@ from coterie_server.serving.lease_trust import LeaseTrust
 from coterie_server.serving.patience import Patience
 from coterie_server.serving.shares import Move, Scene, given_at_once, next_move
 from coterie_server.serving.trial import Trial
+from coterie_server.serving.waiters import Bell
 from coterie_server.storage import StoreError
 
 if TYPE_CHECKING:
@@ -79,8 +80,8 @@ class LeaseKeeper:
         self._claimed_s: dict[int, float] = {}
         #: Who had each shard last, as far as it was seen.
         self._owners: dict[int, str] = {}
-        self._wake = asyncio.Event()
-        self._hint = Soon(_HINT_S, self._wake.set)
+        self._bell = Bell()
+        self._hint = Soon(_HINT_S, self._bell.ring)
         self._keeping: asyncio.Task[None] | None = None
         self._moving: asyncio.Task[None] | None = None
         self._is_stopping = False
@@ -118,7 +119,7 @@ class LeaseKeeper:
     def announce(self) -> None:
         """Tell the others soon what the node has to say."""
         self._has_news = True
-        self._wake.set()
+        self._bell.ring()
 
     def look_soon(self) -> None:
         """See what another node has given up."""
@@ -238,7 +239,7 @@ class LeaseKeeper:
     async def _keep(self) -> None:
         wait_s = self._look_every_s
         while True:
-            await self._woken_within(wait_s)
+            await self._bell.sleep(wait_s)
             try:
                 since_s = self._trust.now_s() - self._renewed_s
                 if self._has_news or since_s + wait_s > self._renew_every_s:
@@ -250,12 +251,6 @@ class LeaseKeeper:
                 wait_s = min(_RETRY_S, self._renew_every_s)
             else:
                 wait_s = self._look_every_s
-
-    async def _woken_within(self, wait_s: float) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(wait_s):
-                await self._wake.wait()
-        self._wake.clear()
 
     async def _renew(self) -> None:
         asked_s = self._trust.now_s()
@@ -372,7 +367,7 @@ class LeaseKeeper:
             _log.warning("shards can't be taken or given", error=str(error) or repr(error))
         if self._is_to_move_again:
             self._is_to_move_again = False
-            self._wake.set()
+            self._bell.ring()
 
     async def _give(self, shard: int) -> None:
         lease = self._leases.get(shard)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final, final
 
 from coterie_server.log.logger import get_logger
+from coterie_server.serving.waiters import Bell
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -40,7 +40,7 @@ class Reload:
         #: Takes note of why it could not be read, and says that for the log.
         self._note_failure = note_failure
         self._task: asyncio.Task[None] | None = None
-        self._at_once = asyncio.Event()
+        self._bell = Bell()
         self._is_closed = False
         #: Held while the shard is read: two that read at once would end each other's lives.
         self.alone = asyncio.Lock()
@@ -51,10 +51,10 @@ class Reload:
             return
         if self._task is None:
             wait_s = RETRY_FIRST_S if delay_s is None else delay_s
-            self._at_once.clear()
+            self._bell.hush()
             self._task = asyncio.get_running_loop().create_task(self._load_until_read(wait_s))
         elif delay_s == 0:
-            self._at_once.set()
+            self._bell.ring()
 
     def close(self) -> None:
         """Have it read no more."""
@@ -66,7 +66,7 @@ class Reload:
         attempts = 0
         try:
             while self._is_wanted():
-                await self._pause(delay_s)
+                await self._bell.sleep(delay_s)
                 delay_s = min(max(delay_s * 2, RETRY_FIRST_S), RETRY_MAX_S)
                 try:
                     await self._load()
@@ -79,9 +79,3 @@ class Reload:
             self._task = None
         if self._is_served():
             _log.info("a shard is served", shard=self._shard)
-
-    async def _pause(self, wait_s: float) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(wait_s):
-                await self._at_once.wait()
-        self._at_once.clear()
