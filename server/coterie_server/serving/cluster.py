@@ -68,7 +68,8 @@ class NodeNote:
     addresses: Mapping[str, Address] = field(default_factory=dict)
     #: Whether it has been there for long enough to be given what others have.
     is_settled: bool = False
-    #: Whether it is about to stop, and gives away what it has.
+    #: Whether it is to have no more shards: it is about to stop, and gives away what it has, or it
+    #: does not see what there is.
     is_leaving: bool = False
     #: How far it has brought the topics, as the one that has the catalogue.
     made: TopicsVersion = NO_TOPICS

@@ -257,7 +257,9 @@ class LeaseKeeper:
         before, is_late = self._settled(), not self._trust.holds
         self._has_news = False
         is_settled = not is_late and self._trial.is_over(asked_s)
-        note = self._holder.note(is_settled=is_settled, is_leaving=self._is_leaving)
+        # What a blind node would leave to itself, no node would serve.
+        is_leaving = self._is_leaving or self._patience.is_blind
+        note = self._holder.note(is_settled=is_settled, is_leaving=is_leaving)
         asking = self._store.renew(self._owner, note, list(before.values()), self._ttl_ms)
         self._take_in(before, {lease.shard: lease for lease in await self._answer_to(asking)})
         self._renewed_s = asked_s

@@ -13,6 +13,8 @@ __all__ = ["Patience"]
 
 #: After answers that are further apart than this part of a lease, its whole length begins anew.
 _ANSWERS_APART: Final = 2
+#: After so many answers without a look the node does not see what it might take.
+_ANSWERS_BLIND: Final = 3
 #: This part of a lease need not have passed: its owner trusts it for less, and it was renewed a
 #: moment before that was seen.
 _SEEN_LATE: Final = 20
@@ -43,13 +45,23 @@ class Patience:
     to share them out again a moment later, and every group would move twice.
     """
 
-    __slots__ = ("_heard_s", "_me", "_seen", "_ttl_s")
+    __slots__ = ("_answers", "_heard_s", "_me", "_seen", "_ttl_s")
 
     def __init__(self, me: str, ttl_s: float) -> None:
         self._me = me
         self._ttl_s = ttl_s
         self._heard_s = 0.0
         self._seen: dict[int, _Renewal] = {}
+        #: How often the store has answered since it was looked at.
+        self._answers = 0
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether the store answers again and again, but not when it is looked at.
+
+        That takes more round trips, so it may fail where the store is far away.
+        """
+        return self._answers >= _ANSWERS_BLIND
 
     @property
     def expired(self) -> frozenset[int]:
@@ -61,10 +73,12 @@ class Patience:
         if now_s - self._heard_s > self._ttl_s / _ANSWERS_APART:
             self._seen = {}
         self._heard_s = now_s
+        self._answers += 1
 
     def look(self, leases: Iterable[Lease], answered_s: float) -> None:
         """Take in what the store said."""
         self.hear(answered_s)
+        self._answers = 0
         before, self._seen = self._seen, {}
         for lease in leases:
             seen = before.get(lease.shard)

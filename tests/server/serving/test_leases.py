@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
 
 import pytest
@@ -544,6 +545,37 @@ async def test_the_shards_of_a_dead_node_are_taken_though_the_store_is_slow(
     for _ in range(4):
         await harness.renewed()
     assert await harness.held() == [0, 1, 2, 3]
+
+
+async def test_the_shards_of_a_dead_node_are_left_to_none_that_does_not_see_them(
+    harness: Harness, other: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where the database is so far away that renewals are answered in time, and looks are not.
+
+    They would be left to that node, and no node would serve them.
+    """
+    async with harness.store.twin() as store:
+        third = Harness(harness.time, store, node_id=3)
+        await third.begin()
+        await pass_renewals(12, harness, other, third)
+        assert await shares(harness) == {"node-1": 2, "node-2": 1, "node-3": 1}
+        with monkeypatch.context() as patch:
+            patch.setattr(other.store, "survey", unanswered)
+            await pass_renewals(6, harness, other)
+            assert await shares(harness) == {"node-1": 3, "node-2": 1}
+        await pass_renewals(6, harness, other)
+        assert await shares(harness) == {"node-1": 2, "node-2": 2}
+        await third.keeper.stop()
+
+
+async def shares(harness: Harness) -> dict[str, int]:
+    """How many shards each node has, as one of them sees it."""
+    return Counter(lease.owner for lease in (await harness.store.survey()).leases)
+
+
+async def unanswered() -> Survey:
+    """Look at a store that does not answer in time."""
+    raise StoreError("it did not answer in time")
 
 
 async def test_store_that_was_away_from_all_nodes_leaves_each_its_shards(
