@@ -64,8 +64,7 @@ class LeaseKeeper:
     ) -> None:
         self._store = store
         self._trust = trust
-        self._owner = terms.owner
-        self._ttl_ms = terms.ttl_ms
+        self._owner, self._ttl_ms = terms.owner, terms.ttl_ms
         lease_s, look_ms = terms.ttl_ms / 1000, terms.look_every_ms
         self._renew_every_s = lease_s / _RENEWALS_PER_LEASE
         self._companions = terms.companions
@@ -84,8 +83,7 @@ class LeaseKeeper:
         self._hint = Soon(_HINT_S, self._bell.ring)
         self._keeping: asyncio.Task[None] | None = None
         self._moving: asyncio.Task[None] | None = None
-        self._is_stopping = False
-        self._is_leaving = False
+        self._is_stopping = self._is_leaving = False
         #: Whether the others are to hear something new of this node.
         self._has_news = False
         #: Whether the store was looked at while shards were being claimed and given.
@@ -190,15 +188,20 @@ class LeaseKeeper:
             await asyncio.wait({self._moving})
         leases, self._leases = list(self._leases.values()), {}
         try:
-            # First, so that the others share out among themselves what is free a moment later.
-            await self._store.withdraw(self._owner)
-            await self._store.release(leases)
-            if self._claims.in_doubt:
-                await self._claims.give_back(await self._store.survey(), self._leases)
-            if leases:
-                await self._holder.wake_others()
-        except StoreError as error:
-            _log.warning("shards are not given up: others wait for their leases", error=str(error))
+            async with asyncio.timeout(self._ttl_ms / 1000):  # by then they are over in any case
+                await self._give_all_up(leases)
+        except (StoreError, TimeoutError) as error:
+            why = str(error) or "the store does not answer"
+            _log.warning("shards are not given up: others wait for their leases", error=why)
+
+    async def _give_all_up(self, leases: Sequence[Lease]) -> None:
+        # First, so that the others share out among themselves what is free a moment later.
+        await self._store.withdraw(self._owner)
+        await self._store.release(leases)
+        if self._claims.in_doubt:
+            await self._claims.give_back(await self._store.survey(), self._leases)
+        if leases:
+            await self._holder.wake_others()
 
     # -- single shards -------------------------------------------------------------------------
 

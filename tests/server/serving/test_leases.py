@@ -160,12 +160,14 @@ async def turns(number: int = 30) -> None:
 class Harness:
     """A keeper of three shards."""
 
-    def __init__(self, time: Time, store: MemoryStore, node_id: int = 1) -> None:
+    def __init__(
+        self, time: Time, store: MemoryStore, node_id: int = 1, ttl_ms: int = TTL_MS
+    ) -> None:
         self.time, self.store, self.holder = time, store, RecordingHolder(node_id)
         self.trust = LeaseTrust(lambda: self.time.s)
         owner = f"node-{node_id}"
         self.cluster = Cluster(owner)
-        terms = LeaseTerms(owner, TTL_MS, look_every_ms=TTL_MS)
+        terms = LeaseTerms(owner, ttl_ms, look_every_ms=ttl_ms)
         self.keeper = LeaseKeeper(store, terms, self.trust, self.cluster, self.holder)
 
     async def begin(self) -> None:
@@ -518,6 +520,22 @@ async def test_a_node_stops_though_its_store_is_away(harness: Harness) -> None:
     assert await harness.held() == [0, 1, 2, 3]
     harness.time.s += TTL_MS / 1000
     assert not any(lease.is_valid for lease in (await harness.store.survey()).leases)
+
+
+async def test_a_node_does_not_wait_for_a_silent_store_for_longer_than_its_leases_last(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with harness.store.twin() as store:
+        third = Harness(harness.time, store, node_id=3, ttl_ms=50)
+        await third.begin()
+        monkeypatch.setattr(store, "withdraw", silent)
+        async with asyncio.timeout(60):
+            await third.keeper.stop()
+
+
+async def silent(_owner: str) -> None:
+    """Hear nothing of the store, nor that there is no connection."""
+    await asyncio.Event().wait()
 
 
 async def test_the_shards_of_a_dead_node_are_taken_when_its_leases_end(
