@@ -199,6 +199,7 @@ class GenerationFaults:
 
 
 def _follower(phase: PhaseJoined, fault: Fault) -> MemberPhase | None:
-    """A member that does not lead, chosen by the fault."""
-    followers = [each for each in phase.members if each.member != phase.leader]
+    """A member that has joined and does not lead, chosen by the fault."""
+    joined = [each for each in phase.members if each.joined_after_ms is not None]
+    followers = [each for each in joined if each.member != phase.leader]
     return followers[fault.target % len(followers)] if followers else None

@@ -8,7 +8,13 @@ from typing import Any
 import pytest
 
 from coterie_assignors import WarmSettings
-from coterie_protocol.journal import Event, MemberGone, MemberReplaced, MemberReturned
+from coterie_protocol.journal import (
+    Event,
+    MemberGone,
+    MemberReplaced,
+    MemberReturned,
+    PhaseJoined,
+)
 from coterie_testing.sim.coordinator import ADDRESS
 from coterie_testing.sim.faults import (
     BY_PEOPLE,
@@ -114,6 +120,21 @@ def test_absent_worker_comes_back_after_its_session() -> None:
     (returned,) = (each for each in run.events if isinstance(each, MemberReturned))
     assert returned.instance == "i1"
     assert 2_000 <= returned.away_ms < 4_000
+
+
+def test_no_foreign_client_speaks_for_a_member_that_is_away() -> None:
+    """It would count as back, just when the leader gives what it had to others."""
+    faults = [
+        Fault(AT_S, "absent_worker", 0, 5.0, 1),
+        *(Fault(AT_S + 9.0, "stray_sync", target) for target in range(3)),
+        Fault(AT_S + 11.0, "add_worker", 1),
+    ]
+    settings = {"group_static_registration_timeout_ms": 60_000}
+    run = Injected(faults, names, static=2, settings=settings, faults_s=25.0)
+    joined = [each for each in run.events if isinstance(each, PhaseJoined)]
+    assert any(member.joined_after_ms is None for phase in joined for member in phase.members)
+    (returned,) = (each for each in run.events if isinstance(each, MemberReturned))
+    assert returned.away_ms > 4_000  # when its process is there again
 
 
 def test_dynamic_member_is_not_absent() -> None:
