@@ -7,6 +7,7 @@ trips, which may be long.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -48,7 +49,7 @@ class _Reading:
 
 
 class Readers:
-    """A few connections, each of which takes all readings that wait when it is free."""
+    """A few connections; those that are free share out the readings that wait."""
 
     def __init__(self, source: Source, count: int) -> None:
         self._source: Final = source
@@ -63,13 +64,8 @@ class Readers:
         """
         reading = _Reading(start, limit)
         self._waiting.append(reading)
-        if len(self._waiting) == 1 and self._free:
-            # The first that is free, as others may not be connected.
-            reader = min(self._free)
-            self._free.remove(reader)
-            task = asyncio.get_running_loop().create_task(self._run(reader))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+        if len(self._waiting) == 1:
+            self._begin()
         return await reading.found
 
     async def close(self) -> None:
@@ -79,18 +75,34 @@ class Readers:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
+    def _begin(self) -> None:
+        """Have one more reader read what waits, if one is free."""
+        if self._waiting and self._free:
+            # The first of them, as others may not be connected.
+            reader = min(self._free)
+            self._free.remove(reader)
+            task = asyncio.get_running_loop().create_task(self._run(reader))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
     async def _run(self, reader: int) -> None:
         try:
             # What is called in the same turn of the loop goes together.
             while readings := self._take():
+                self._begin()
                 await self._read(reader, readings)
         finally:
             self._free.add(reader)
 
     def _take(self) -> list[_Reading]:
-        """All that wait, but for those whose callers have gone."""
-        waiting, self._waiting = self._waiting, []
-        return [reading for reading in waiting if not reading.found.done()]
+        """Take a share of what waits, but for readings whose callers have gone.
+
+        While one waits for the database, what another has brought is worked on.
+        """
+        waiting = [reading for reading in self._waiting if not reading.found.done()]
+        share = math.ceil(len(waiting) / (1 + len(self._free)))
+        self._waiting = waiting[share:]
+        return waiting[:share]
 
     async def _read(self, reader: int, readings: Sequence[_Reading]) -> None:
         """Read for all of them no more than for one alone: what comes in one piece is bounded."""

@@ -60,10 +60,22 @@ async def settled() -> None:
 async def test_what_is_asked_for_at_once_is_read_together() -> None:
     source = Source()
     source.going.set()
-    readers = Readers(source, 2)
+    readers = Readers(source, 1)
     rows = await asyncio.gather(*(whole(readers, shard) for shard in (1, 2, 1)))
     assert [len(each) for each in rows] == [1, 2, 1]
     assert source.asked == [[1, 2, 1]]
+
+
+async def test_what_is_asked_for_at_once_is_shared_out_among_those_who_are_free() -> None:
+    source = Source()
+    readers = Readers(source, 3)
+    reading = [asyncio.create_task(whole(readers, 9))]
+    await settled()
+    reading += [asyncio.create_task(whole(readers, shard)) for shard in (1, 2, 3, 4, 5)]
+    await settled()
+    assert source.asked == [[9], [1, 2, 3], [4, 5]]
+    source.going.set()
+    await asyncio.gather(*reading)
 
 
 async def test_what_is_read_together_is_no_more_than_what_is_read_alone() -> None:
