@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, Generic, TypeVar
 
 from coterie_server.frames_of_errors import without_frames
+from coterie_server.storage.postgres.errors import ENDED_AT_ONCE
 
 __all__ = ["Attempts"]
 
@@ -16,8 +17,6 @@ K = TypeVar("K")
 T = TypeVar("T")
 
 _ABORTED: Final = "the attempt was given up"
-#: What asyncpg says of a connection that ended before the server had said whether it speaks TLS.
-_GIVEN_UP: Final = "unexpected connection_lost() call"
 
 
 def _is_news(record: logging.LogRecord) -> bool:
@@ -27,7 +26,7 @@ def _is_news(record: logging.LogRecord) -> bool:
     asyncio would log that as an error.
     """
     error = record.exc_info[1] if record.exc_info else None
-    return not isinstance(error, ConnectionError) or str(error) != _GIVEN_UP
+    return not isinstance(error, ConnectionError) or str(error) != ENDED_AT_ONCE
 
 
 #: What asyncio logs to.

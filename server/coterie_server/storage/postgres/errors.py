@@ -11,6 +11,7 @@ from coterie_server.frames_of_errors import without_frames
 from coterie_server.storage.abc import StoreError
 
 __all__ = [
+    "ENDED_AT_ONCE",
     "FAILURES",
     "LOCKED",
     "ReadOnlyError",
@@ -73,6 +74,10 @@ _LOST: Final = (
 
 #: What asyncpg says of a connection that was lost before it sent anything.
 _UNSENT: Final = ("connection is closed", "cannot switch to state")
+
+#: What asyncpg says of a connection that ended before the server had said whether it speaks TLS, as
+#: one does that is made to what stands before a server while that is away.
+ENDED_AT_ONCE: Final = "unexpected connection_lost() call"
 
 #: Waiting for a row took longer than it may.
 LOCKED: Final = "55P03"
@@ -157,5 +162,6 @@ def _sentence(error: BaseException) -> str:
     if isinstance(error, TimeoutError):
         return "it did not answer in time"
     if isinstance(error, OSError):
-        return f"it can't be reached: {first}"
+        why = "it closed the connection at once" if first == ENDED_AT_ONCE else first
+        return f"it can't be reached: {why}"
     return f"the store failed: {first or repr(error)}"

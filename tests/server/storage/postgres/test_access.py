@@ -13,7 +13,7 @@ import pytest
 from coterie_server.storage import open_store
 from coterie_server.storage.abc import Store, StoreError
 from coterie_server.storage.postgres import PostgresStore
-from coterie_server.storage.postgres.errors import explain
+from coterie_server.storage.postgres.errors import ENDED_AT_ONCE, explain
 from tests.server.storage.doubles import Another, Database
 from tests.support.ports import free_port
 from tests.support.postgres_server import GUARDED, PostgresServer, running_server
@@ -173,6 +173,7 @@ async def test_tables_that_are_gone(another: Another, database: Database) -> Non
         (OSError(5, "I/O error"), "it can't be reached: [Errno 5] I/O error"),
         (ssl.SSLCertVerificationError(1, "wrong name"), "TLS with it failed (wrong name). See "),
         (asyncpg.TargetServerAttributeNotMatched("no"), "it is not what target_session_attrs"),
+        (ConnectionError(ENDED_AT_ONCE), "it can't be reached: it closed the connection at once"),
     ],
 )
 async def test_what_is_said(error: Exception, said: str) -> None:
