@@ -160,7 +160,7 @@ class World:
 
     # -- the coordinator -----------------------------------------------------------------------
 
-    def _start(self) -> None:
+    def _start(self, *, is_lossy: bool = False) -> None:
         self._bundles = OffsetBundles()
         rows = list(self._bundles.unpack(sorted(self.store.items())))
         self.coordinator = GroupCoordinator(
@@ -170,7 +170,9 @@ class World:
             commit_order=self.commit_order,
             date_of=lambda now_ms: now_ms + self.ahead_ms,
         )
-        self._take(self.coordinator.recover(rows, self.now_ms, timeline=self.timeline))
+        self._take(
+            self.coordinator.recover(rows, self.now_ms, is_lossy=is_lossy, timeline=self.timeline)
+        )
 
     @property
     def table(self) -> GroupTable:
@@ -189,13 +191,21 @@ class World:
 
     def fail_over(self, replica: Mapping[bytes, bytes]) -> None:
         """Go on as after a fail-over of the database, to a replica that may lack the last rows."""
-        self.store, self.timeline = dict(replica), self.timeline + 1
+        self.timeline += 1
+        self._go_back_to(replica, is_lossy=False)
+
+    def accept_loss(self, copy: Mapping[bytes, bytes]) -> None:
+        """Go on with an older copy of the store, or with an empty one, as an operator wants it."""
+        self._go_back_to(copy, is_lossy=True)
+
+    def _go_back_to(self, copy: Mapping[bytes, bytes], *, is_lossy: bool) -> None:
+        self.store = dict(copy)
         self.commit_order = CommitOrder()
         self.generations.clear()
         self.tokens.clear()
         for answer in self.answers.values():
             answer.lost = answer.lost or answer.message is None
-        self._start()
+        self._start(is_lossy=is_lossy)
 
     def read_again(self, **settings: Any) -> None:
         """Lose what is not stored in the same process, whose connections stay."""

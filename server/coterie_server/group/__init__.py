@@ -49,7 +49,7 @@ stand by themselves.
 """
 
 from coterie_server.group.coordinator import GroupCoordinator
-from coterie_server.group.group import GENERATIONS_SKIPPED, Group
+from coterie_server.group.group import Group
 from coterie_server.group.records import (
     END_OF_TIME_MS,
     Gone,
@@ -61,6 +61,7 @@ from coterie_server.group.records import (
     from_stored,
     to_stored,
 )
+from coterie_server.group.skipping import GENERATIONS_SKIPPED
 from coterie_server.group.standing_rules import Command
 from coterie_server.group.states import TRANSITIONS, GroupState
 from coterie_server.group.table import CommitOrder, Config, IdSource

@@ -20,6 +20,7 @@ from coterie_server.group.records import (
     Row,
     TopicSize,
 )
+from coterie_server.group.skipping import skipped_since
 from coterie_server.group.states import TRANSITIONS, GroupState
 
 if TYPE_CHECKING:
@@ -32,30 +33,19 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CONSUMER",
-    "GENERATIONS_SKIPPED",
     "RENEWAL_BITS",
     "Group",
-    "has_changed",
 ]
 
 #: A token is the generation, and in the lower bits the renewals within it: more than could ever
 #: be asked for.
 RENEWAL_BITS: Final = 32
 
-#: More generations than a store can have lost, whatever became of it: a group would have to
-#: rebalance every second for eleven days.
-GENERATIONS_SKIPPED: Final = 1_000_000
-
 #: What has become of a topic, by whether it exists now.
 _COME_OR_GONE = {True: "created", False: "deleted"}
 
 #: The protocol type of groups whose embedded bytes the coordinator can read.
 CONSUMER = "consumer"
-
-
-def has_changed(timeline: int, now: int) -> bool:
-    """Whether the database may have lost what came after something that was on a timeline."""
-    return timeline not in (0, now)
 
 
 class Group:
@@ -180,7 +170,7 @@ class Group:
         If the database has begun another timeline since the last one, later ones may be lost, and
         their members still at work: none of their numbers may come again.
         """
-        highest = (self.token >> RENEWAL_BITS) + self._skipped(timeline)
+        highest = (self.token >> RENEWAL_BITS) + skipped_since(self.row.timeline, timeline)
         self.row = replace(self.row, generation=highest + 1, renewals=0, timeline=timeline)
 
     def renew(self, timeline: int) -> None:
@@ -189,11 +179,9 @@ class Group:
         As with a generation, the row is stored before the member is told, and what may be lost
         does not come again: a renewal can skip generations, too.
         """
-        renewals = self.row.renewals + (self._skipped(timeline) << RENEWAL_BITS) + 1
+        skipped = skipped_since(self.row.timeline, timeline)
+        renewals = self.row.renewals + (skipped << RENEWAL_BITS) + 1
         self.row = replace(self.row, renewals=renewals, timeline=timeline)
-
-    def _skipped(self, timeline: int) -> int:
-        return GENERATIONS_SKIPPED if has_changed(self.row.timeline, timeline) else 0
 
     # -- members -------------------------------------------------------------------------------
 

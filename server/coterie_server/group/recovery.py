@@ -9,20 +9,16 @@ come back in time need no rebalance.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from coterie_protocol.journal import GroupRecovered
 from coterie_server.group import absence, standing
-from coterie_server.group.group import (
-    CONSUMER,
-    GENERATIONS_SKIPPED,
-    Group,
-    has_changed,
-)
+from coterie_server.group.group import CONSUMER, Group
 from coterie_server.group.offsets import forget_topics
 from coterie_server.group.phases import OngoingRebalance
 from coterie_server.group.rebalance import prepare
 from coterie_server.group.records import END_OF_TIME_MS, FloorRow, GroupRow
+from coterie_server.group.skipping import behind_a_loss, skipped_since
 from coterie_server.group.states import GroupState
 from coterie_server.group.tokens import recover_tokens
 
@@ -33,6 +29,9 @@ if TYPE_CHECKING:
     from coterie_server.group.step import Step
 
 __all__ = ["recover"]
+
+#: A row that has a generation.
+Numbered = TypeVar("Numbered", FloorRow, GroupRow)
 
 
 def recover(step: Step, rows: Iterable[StoredRow], *, is_lossy: bool, timeline: int) -> None:
@@ -70,7 +69,7 @@ def _raise_floor(step: Step) -> None:
     table = step.table
     floor, now = table.floor, table.timeline
     if floor.timeline != now:
-        skipped = GENERATIONS_SKIPPED if has_changed(floor.timeline, now) else 0
+        skipped = skipped_since(floor.timeline, now)
         table.floor = replace(floor, generation=floor.generation + skipped, timeline=now)
         step.record(table.floor)
 
@@ -81,18 +80,20 @@ def _skip_generations(step: Step) -> None:
     A member of a generation that is missing learns at its next heartbeat that it is over, and
     joins anew.
     """
-    table = step.table
-    table.floor = replace(table.floor, generation=table.floor.generation + GENERATIONS_SKIPPED)
+    table, date_ms = step.table, step.date_ms
+    table.floor = _skipped(table.floor, date_ms)
     step.record(table.floor)
     for name, tombstone in table.tombstones.items():
-        table.tombstones[name] = replace(
-            tombstone, generation=tombstone.generation + GENERATIONS_SKIPPED
-        )
+        table.tombstones[name] = _skipped(tombstone, date_ms)
         step.record(table.tombstones[name])
     for group_id in list(table.groups):
         group = step.group(group_id)
         if group is not None:
-            group.row = replace(group.row, generation=group.row.generation + GENERATIONS_SKIPPED)
+            group.row = _skipped(group.row, date_ms)
+
+
+def _skipped(row: Numbered, date_ms: int) -> Numbered:
+    return replace(row, generation=behind_a_loss(row.generation, date_ms))
 
 
 def _forget_deleted_topics(step: Step, group: Group) -> None:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import MemberFenced
 from coterie_server import step
-from coterie_server.group.group import GENERATIONS_SKIPPED, Group, has_changed
+from coterie_server.group.group import Group
 from coterie_server.group.records import Gone, GroupRow, OffsetRow, OperationsRow, Record, Row
+from coterie_server.group.skipping import skipped_since
 from coterie_server.group.states import GroupState
 from coterie_server.security import ANONYMOUS
 from coterie_server.step import Outcome, Request
@@ -137,7 +138,7 @@ class Step(step.Step[Record]):
     def _raise_floor(self, forgotten: GroupRow) -> None:
         """Have no group's generations begin below those of one that was forgotten."""
         table = self.table
-        skipped = GENERATIONS_SKIPPED if has_changed(forgotten.timeline, table.timeline) else 0
+        skipped = skipped_since(forgotten.timeline, table.timeline)
         if forgotten.generation + skipped > table.floor.generation:
             table.floor = replace(table.floor, generation=forgotten.generation + skipped)
             self.record(table.floor)

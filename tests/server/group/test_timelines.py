@@ -90,6 +90,21 @@ def test_a_group_that_was_deleted_before_a_fail_over_does_not_begin_anew() -> No
     assert token_of(formed(world, 1)) > last
 
 
+def test_tokens_do_not_come_again_when_one_copy_is_gone_back_to_twice() -> None:
+    world = World(timeline=1)
+    formed(world, 2)
+    copy = dict(world.store)
+    last: tuple[int, int] = 0, 0
+    for _ in range(3):
+        world.fail_over(copy)
+        new = world.member("b", group="new")
+        world.form(new)
+        told = token_of(formed(world, 2)), token_of(new)
+        assert told[0] > last[0]
+        assert told[1] > last[1]
+        last = told
+
+
 def test_numbers_are_skipped_once_for_each_fail_over() -> None:
     world = World(timeline=1)
     client = formed(world, 1)
