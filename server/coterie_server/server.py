@@ -37,6 +37,7 @@ from coterie_server.metrics import Metrics
 from coterie_server.net import Listener, Terms
 from coterie_server.node_handler import Gate, NodeHandler
 from coterie_server.observers import Observer, Observers
+from coterie_server.own_place import start_in_own_place
 from coterie_server.security import SecurityProtocol
 from coterie_server.server_error import ServerError, why_not
 from coterie_server.serving import Asker
@@ -193,7 +194,7 @@ class Server:
         self._parts.push_async_callback(node.leave)
         self._parts.callback(view.close)
         users = await first_credentials(self.options.settings)
-        await node.start(dict(self.options.topics), users)
+        await start_in_own_place(node, store, node_options, self.options.topics, users)
         if self.access.authorizer is None and node.cluster.others_go_by_acls:
             _log.warning(
                 "other nodes on the store go by ACLs, and this one lets its clients do everything:"
