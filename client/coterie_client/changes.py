@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Self, TypeAlias
 
 from coterie_client.errors import GroupMisuseError
+from coterie_client.home import Home
 from coterie_client.partition import Partition
 
 __all__ = ["Assigned", "Change", "Changes", "Lost", "Revoked"]
@@ -53,6 +54,8 @@ class Changes:
         self._released = released
         #: Raises the error that ended the group, if it was one.
         self._raise_reason = raise_reason
+        self._home = Home("A group")
+        self._home.require()  # which is where it is made
         self._is_over = False
         self._pending: list[Change] = []
         #: Handed out as revoked, and not finished yet.
@@ -66,6 +69,7 @@ class Changes:
 
     async def __anext__(self) -> Change:
         """Wait for the next change; what was handed out as revoked is let go of first."""
+        self._home.require()
         if self._is_waiting:
             raise GroupMisuseError(
                 "Another task is waiting for these changes: read them in one task."

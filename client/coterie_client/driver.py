@@ -17,6 +17,7 @@ from coterie_client.clock import MemberClock
 from coterie_client.counters import GroupCounters
 from coterie_client.driver_protocols import EventReporter, Owner, Requester
 from coterie_client.errors import AnswerTimedOutError
+from coterie_client.home import Home
 from coterie_client.log import in_a_line
 from coterie_client.membership import (
     Abandon,
@@ -68,6 +69,8 @@ class Driver:
         #: The error that ended it, if it was one.
         self.error: Exception | None = None
         self._owner: Owner | None = None
+        #: Where all of this happens; whatever its user asks for has to come from there.
+        self.home = Home("A group")
         self._loop: asyncio.AbstractEventLoop | None = None
         self._clock: MemberClock | None = None
         #: Calls of the machine that wait for the present turn to end.
@@ -96,6 +99,7 @@ class Driver:
         """
         self._owner = owner
         self._loop = asyncio.get_running_loop()
+        self.home.settle()
         self._clock = MemberClock(
             asleep_ms,
             fire=lambda: self._turn(self._membership.fire),
@@ -117,6 +121,7 @@ class Driver:
 
     def note_lag(self, partition: TopicPartition, lag: int) -> None:
         """Note how far behind a partition's state is; negative if that is not known any more."""
+        self.home.require()
         if not self.over.is_set() and self._membership.note_lag(partition, lag):
             self._batch()
 
@@ -151,6 +156,7 @@ class Driver:
 
     def load(self, partition: TopicPartition, token: int, value: float) -> None:
         """Note the load of a partition; of one that is not owned any more, it says nothing."""
+        self.home.require()
         if self._clock is not None and self.owns(partition, token):
             self._membership.load(partition, value, self._clock.now_ms())
 
@@ -300,6 +306,7 @@ class Driver:
     # -- futures -------------------------------------------------------------------------------
 
     def _new_future(self) -> asyncio.Future[Any]:
+        self.home.require()
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._futures.add(future)
         future.add_done_callback(self._futures.discard)

@@ -290,6 +290,7 @@ class Group:
     def _require_entered(self) -> None:
         if not self._is_entered:
             raise GroupMisuseError("Enter the group first: async with Group(...) as group.")
+        self._driver.home.require()
 
     def _require_open(self) -> None:
         self._require_entered()

@@ -22,6 +22,7 @@ from coterie_client.errors import (
     UnknownHostError,
     WrongServerError,
 )
+from coterie_client.home import Home
 from coterie_client.log import Log
 from coterie_client.wire.addresses import ANY, AnyNode, NodeAddress
 from coterie_client.wire.network import Network
@@ -97,6 +98,7 @@ class Caller:
         self.network = network
         self._timing = timing
         self._random = random
+        self._home = Home("An Admin")
         self._coordinators: dict[str, NodeAddress] = {}
 
     # One request
@@ -134,6 +136,7 @@ class Caller:
         `done_if` are the errors that mean success for an item whose former attempt was in doubt:
         what was to be deleted no longer exists.
         """
+        self._home.require()
         items = collection("a batch", "a collection of names, and not a single one", items)
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + self._timing.timeout_ms / 1000

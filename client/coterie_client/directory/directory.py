@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random as _random
 from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
@@ -20,6 +21,7 @@ from coterie_client.errors import (
     GroupMisuseError,
     NoOwnerError,
 )
+from coterie_client.home import Home
 from coterie_client.log import ROOT, Log, in_a_line, is_power_of_ten
 from coterie_client.wire.tls import Tls
 from coterie_protocol.partitioner import partition_of_key
@@ -87,6 +89,7 @@ class Directory:
         self._heard_s: float | None = None
         self._trouble: Exception | None = None
         self._is_closed = False
+        self._home = Home("A directory")
 
     # -- looking -------------------------------------------------------------------------------
 
@@ -133,11 +136,14 @@ class Directory:
         """
         if (key is None) == (partition is None):
             checks.must_be("key or partition", "given, and not both", (key, partition))
+        if topic is not None:
+            checks.text("topic", topic)
+        data = None if key is None else _key(key)
         self._require_open()
         loop = asyncio.get_running_loop()
         until_s = loop.time() + (self._wait_s if wait is None else _wait(wait))
         while True:
-            changed, found = self._changed, self._find(key, partition, topic)
+            changed, found = self._changed, self._find(data, partition, topic)
             if found.is_owned:
                 return found
             if found.state == UNKNOWN and (refusal := _hopeless(self._trouble)) is not None:
@@ -149,7 +155,7 @@ class Directory:
                 raise self._no_owner(found) from None
             self._require_open()
 
-    def _find(self, key: str | bytes | None, partition: int | None, topic: str | None) -> Owner:
+    def _find(self, key: bytes | None, partition: int | None, topic: str | None) -> Owner:
         table = self._table
         if topic is None:
             if len(table.topics) > 1:
@@ -161,13 +167,21 @@ class Directory:
         size = table.topics.get(topic, 0)
         if not size:
             return Owner(topic, -1, UNKNOWN)
-        data = key.encode() if isinstance(key, str) else key
-        return table.owner_of(topic, partition_of_key(data or b"", size))
+        return table.owner_of(topic, partition_of_key(key or b"", size))
 
     def _no_owner(self, found: Owner) -> NoOwnerError:
+        topics = self._table.topics
+        if topics and found.topic not in topics:
+            known = ", ".join(sorted(topics))
+            why = f"The group {self._group!r} has no topic {found.topic}; it has {known}"
+            return NoOwnerError(why, found.state)
         which = (
             f"{found.topic}[{found.partition}]" if found.topic else f"Partition {found.partition}"
         )
+        if found.partition >= (size := topics.get(found.topic, math.inf)):
+            return NoOwnerError(
+                f"There is no {which}: the topic has {size} partitions", found.state
+            )
         if found.partition < 0:
             which = f"The topic {found.topic}" if found.topic else "The partition"
         state = {
@@ -183,6 +197,7 @@ class Directory:
     async def __aenter__(self) -> Self:
         if self._task is not None or self._is_closed:
             raise GroupMisuseError("A directory is entered once; make another Directory.")
+        self._home.settle()
         self._task = asyncio.create_task(self._run(), name=f"coterie directory {self._group}")
         return self
 
@@ -202,6 +217,7 @@ class Directory:
             raise ClientClosedError("the directory was closed")
         if self._task is None:
             raise GroupMisuseError("Enter the directory first: async with Directory(...) as it.")
+        self._home.require()
         if self._task.done():
             raise ClientClosedError("the task that watches for the directory was cancelled")
 
@@ -258,6 +274,14 @@ class Directory:
             self._on_change(self._table.owners)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  # the user's own code
             self._log.write("error", "on_change failed", {"error": in_a_line(error)}, error)
+
+
+def _key(key: str | bytes) -> bytes:
+    if isinstance(key, str):
+        return key.encode()
+    if not isinstance(key, bytes | bytearray):
+        checks.must_be("key", "text or bytes, such as str(17)", key)
+    return bytes(key)
 
 
 def _wait(wait: float) -> float:

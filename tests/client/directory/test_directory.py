@@ -40,6 +40,46 @@ async def test_owner_of_a_key_is_found(world: WatchedWorld, node: Node) -> None:
         assert directory.trouble is None
 
 
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"key": 17}, r"key must be text or bytes, such as str\(17\), got 17"),
+        ({"key": ["a"]}, "key must be text or bytes"),
+        ({"partition": 0, "topic": 5}, "topic must be a string that is not empty, got 5"),
+        ({"partition": "0"}, "partition must be a whole number"),
+    ],
+)
+async def test_mistaken_arguments_are_refused_at_once(
+    wrong: dict[str, Any], sentence: str, *, known: bool, world: WatchedWorld, node: Node
+) -> None:
+    if known:
+        world.pair()
+    async with serving(node) as server, Directory(url(server), "g") as directory:
+        if known:
+            await directory.owner(partition=0)
+        with pytest.raises(ConfigurationError, match=sentence):
+            await directory.owner(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("mistyped", "sentence"),
+    [
+        ({"partition": 0, "topic": "order"}, "The group 'g' has no topic order; it has t"),
+        ({"key": "a", "topic": "order"}, "The group 'g' has no topic order; it has t"),
+        ({"partition": 4}, r"There is no t\[4\]: the topic has 4 partitions"),
+    ],
+)
+async def test_what_the_group_does_not_have_is_said_to_be_missing(
+    mistyped: dict[str, Any], sentence: str, world: WatchedWorld, node: Node
+) -> None:
+    world.pair()
+    async with serving(node) as server, Directory(url(server), "g") as directory:
+        await directory.owner(partition=0)
+        with pytest.raises(NoOwnerError, match=sentence):
+            await directory.owner(wait=0, **mistyped)
+
+
 async def test_caller_waits_until_a_partition_has_arrived(world: WatchedWorld, node: Node) -> None:
     first, second = world.pair()
     async with serving(node) as server, Directory(url(server), "g") as directory:
