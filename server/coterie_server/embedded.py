@@ -18,6 +18,7 @@ import ipaddress
 import resource
 import secrets
 import socket
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -25,12 +26,14 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from coterie_server.address import Address
 from coterie_server.config.listeners import ListenerError, ListenerOptions
 from coterie_server.config.options import ServerOptions
+from coterie_server.config.setting import SettingsError
 from coterie_server.config.settings import Settings
 from coterie_server.server import Server
+from coterie_server.storage import StoreError
 from coterie_server.storage.urls import hosts_of, take_place
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
 __all__ = ["EmbeddedNode"]
 
@@ -67,13 +70,14 @@ class EmbeddedNode:
         settings: Mapping[str, Any] | None = None,
         journal: Path | str | None = None,
     ) -> None:
+        _require_store(store)
         chosen = {"node_id": secrets.randbelow(_NODE_IDS)} | dict(settings or {})
         self._options = ServerOptions(
             settings=_within_open_files(Settings(**chosen)),
             listeners=(_listener(store, host, port),),
             store=store,
             data_dir=None if journal is None else Path(journal),
-            topics=dict(topics or {}),
+            topics=_topics(topics or {}),
         )
         self._server: Server | None = None
 
@@ -113,6 +117,27 @@ class EmbeddedNode:
 
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
+
+
+def _require_store(store: object) -> None:
+    """Refuse what names none, such as a variable that is not set.
+
+    Without a store, each process would have groups of its own.
+    """
+    if not isinstance(store, str) or not store:
+        raise StoreError(
+            "store must be postgresql://USER@HOST/DATABASE, or sqlite:PATH for processes of one"
+            f" machine, got {store!r:.60}"
+        )
+
+
+def _topics(topics: object) -> dict[str, int]:
+    if not isinstance(topics, Mapping):
+        raise SettingsError(
+            "topics must be names with their numbers of partitions, such as {'orders': 12},"
+            f" got {topics!r:.60}"
+        )
+    return dict(topics)
 
 
 def _within_open_files(settings: Settings) -> Settings:

@@ -59,6 +59,8 @@ def store_in(folder: Path) -> str:
         ({"topics": {"t": "3"}}, "topic 't' can't have '3' partitions: expected a whole number"),
         ({"topics": {"t": 2.5}}, "topic 't' can't have 2.5 partitions"),
         ({"topics": {"t": True}}, "topic 't' can't have True partitions"),
+        ({"topics": ["t"]}, r"topics must be names with their numbers .*, got \['t'\]"),
+        ({"topics": "t:3"}, "topics must be names with their numbers .*, got 't:3'"),
         ({"settings": {"shard_lease_ms": "5000"}}, "shard.lease.ms = '5000'"),
         ({"port": 70_000}, "host '127.0.0.1' and port 70000: expected a port from 0 to 65535"),
         ({"port": -1}, "port -1"),
@@ -74,6 +76,13 @@ def test_what_it_can_not_be_told_is_refused_before_it_starts(
 ) -> None:
     with pytest.raises((ListenerError, SettingsError), match=sentence):
         EmbeddedNode(store_in(tmp_path), **wrong)
+
+
+@pytest.mark.parametrize("store", ["", None, 5])
+def test_a_store_that_is_not_named_is_not_taken_for_one_in_memory(store: Any) -> None:
+    """Each process would have groups of its own, and all of them every partition."""
+    with pytest.raises(StoreError, match=rf"store must be postgresql://.*, got {store!r}"):
+        EmbeddedNode(store)
 
 
 @pytest.mark.asyncio
