@@ -46,6 +46,7 @@ FAILURES: Final = (
 _SAID: Final = {
     "01000": "no standby has confirmed what was written, as the wait for that was cancelled. See"
     " pg_stat_replication for whether one is there",
+    "22023": "it can't be used ({})",
     "25006": "it is read-only: a standby, or no longer the primary. Name the primary in the URL,"
     " or all servers, separated by commas",
     "28000": "it lets this role not in ({}). See its pg_hba.conf, and whether the role exists",
@@ -53,6 +54,7 @@ _SAID: Final = {
     " whole URL by COTERIE_STORE",
     "3D000": "there is no such database ({}). Create it, or correct the URL",
     "42501": "the role lacks a privilege ({}). See the documentation for those that it needs",
+    "42704": "it can't be used ({})",
     "42P01": "its tables are gone ({}). Restore them from a backup, or restart to begin anew",
     "53100": "its disk is full ({}). Free some space there",
     "53300": "it takes no more connections ({}). Raise its max_connections, or put PgBouncer"
@@ -83,7 +85,7 @@ ENDED_AT_ONCE: Final = "unexpected connection_lost() call"
 LOCKED: Final = "55P03"
 
 #: Errors that another attempt to connect would meet again.
-_REFUSALS: Final = frozenset({"28000", "28P01", "3D000", "42501"})
+_REFUSALS: Final = frozenset({"22023", "28000", "28P01", "3D000", "42501", "42704"})
 
 
 class RejectedError(StoreError):
@@ -105,8 +107,6 @@ _SAID_OF_TYPES: Final[dict[type[Exception], str]] = {
     asyncpg.TargetServerAttributeNotMatched: "it is not what target_session_attrs wants. Name the"
     " right server in the URL, or all of them, separated by commas",
     ssl.SSLError: "TLS with it failed ({}). See sslmode, and the files that go with it",
-    FileNotFoundError: "it can't be reached: {}. See the files for TLS that the URL or the"
-    " environment names, or the folder of its socket",
     PermissionError: "it can't be reached: {}. See who may read the files for TLS, or use its"
     " socket, and the firewall",
 }

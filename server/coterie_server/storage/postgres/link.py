@@ -319,15 +319,22 @@ class Link:
         raise failure
 
     async def _connect_to(self, host: str | None, port: int | None) -> Session:
-        connection = await asyncpg.connect(
-            self._address.dsn,
-            host=host,
-            port=port,
-            password=self._address.password,
-            # Poolers may give the next transaction another session, without the statement.
-            statement_cache_size=0,
-            server_settings={"application_name": "coterie"},
-        )
+        try:
+            connection = await asyncpg.connect(
+                self._address.dsn,
+                host=host,
+                port=port,
+                password=self._address.password,
+                # Poolers may give the next transaction another session, without the statement.
+                statement_cache_size=0,
+                server_settings={"application_name": "coterie"},
+            )
+        except (FileNotFoundError, IsADirectoryError) as error:
+            # A socket may have no file as well, while its server is away.
+            if host is None or host.startswith("/"):
+                raise
+            why = f"a file that its TLS needs: {error.strerror}"
+            raise asyncpg.ClientConfigurationError(why) from error
         session = Session(connection)
         try:
             await _prepare(session)

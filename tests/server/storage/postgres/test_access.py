@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 import traceback
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import asyncpg
@@ -125,10 +127,25 @@ async def test_unusable_parameter(postgres: PostgresServer) -> None:
     assert said.startswith("it can't be used (`sslmode` parameter must be one of: ")
 
 
-async def test_file_that_is_not_there(postgres: PostgresServer) -> None:
-    url = postgres.url(sslmode="verify-full", sslrootcert="/nowhere/ca.crt", connect_timeout="0.1")
-    said = await refusal(open_store(url))
-    assert "No such file or directory. See the files for TLS that the URL" in said
+@pytest.mark.parametrize(
+    ("parameter", "said"),
+    [
+        ({"schemas": "a"}, 'it can\'t be used (unrecognized configuration parameter "schemas")'),
+        ({"client_encoding": "utf9"}, "it can't be used (invalid value for parameter"),
+        (
+            {"sslmode": "verify-full", "sslrootcert": "/nowhere/ca.pem"},
+            "it can't be used (a file that its TLS needs: No such file or directory)",
+        ),
+    ],
+    ids=["mistyped", "no value of its", "no file"],
+)
+async def test_mistaken_parameters_are_refused_at_once(
+    postgres: PostgresServer, parameter: dict[str, Any], said: str
+) -> None:
+    """As they will be no better in a moment, however long there would be time for that."""
+    async with asyncio.timeout(60):
+        told = await refusal(open_store(postgres.url(connect_timeout="3600", **parameter)))
+    assert told.startswith(said)
 
 
 async def test_role_that_is_told_to_write_nothing(
