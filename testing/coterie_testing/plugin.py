@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -32,13 +33,12 @@ def coterie_coordinator(tmp_path: Path) -> Iterator[Callable[..., LoopbackCoordi
             topics: Mapping[str, int] | None = None,
             **settings: Any,  # noqa: ANN401
         ) -> LoopbackCoordinator:
-            folder = tmp_path / f"coterie-{len(made)}"
+            folder = tmp_path / f"coterie-{next(numbers)}"
             folder.mkdir()
             coordinator = LoopbackCoordinator(topics, settings=settings, folder=folder)
-            made.append(stack.enter_context(coordinator))
-            return coordinator
+            return stack.enter_context(coordinator)
 
-        made: list[LoopbackCoordinator] = []
+        numbers = itertools.count()
         yield make
 
 

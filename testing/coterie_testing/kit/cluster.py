@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 from collections.abc import Callable, Coroutine, Mapping
 from contextvars import copy_context
@@ -35,6 +36,16 @@ def _first_error(process: Process) -> BaseException | None:
     """The first exception in a process that no code waited for."""
     errors = (each.get("exception") for each in process.errors)
     return next((each for each in errors if isinstance(each, BaseException)), None)
+
+
+def _holds(condition: Callable[[], object]) -> bool:
+    """Whether a condition holds; one that is async would seem to, whatever it came to."""
+    found = condition()
+    if inspect.isawaitable(found):
+        if inspect.iscoroutine(found):
+            found.close()
+        raise TypeError(f"a condition must not be async: {condition!r} returned {found!r}")
+    return bool(found)
 
 
 class Program:
@@ -212,7 +223,7 @@ class Cluster:
         The error names programs that have failed, of which the first is its cause.
         """
         try:
-            self.scheduler.run_until(done, within_s)
+            self.scheduler.run_until(lambda: _holds(done), within_s)
         except IdleError as idle:
             asked = {each.name: each.ask_for_error() for each in self._programs}
             errors = {name: error for name, error in asked.items() if error is not None}

@@ -112,6 +112,7 @@ class Faults:
 
     def delay(self, by_s: float, **limits: Any) -> Fault:  # noqa: ANN401
         """Deliver requests late; those that a coordinator has not got to when it ends are gone."""
+        _require_seconds("by_s", by_s)
 
         def apply(exchange: Exchange) -> None:
             asyncio.get_running_loop().call_later(by_s, self._deliver, self.node(), exchange)
@@ -126,6 +127,7 @@ class Faults:
 
     def refuse(self, error: ErrorCode, **limits: Any) -> Fault:  # noqa: ANN401
         """Answer requests with an error, but for those whose answers have no room for one."""
+        _require_whole("error", "an ErrorCode, such as ErrorCode.NOT_COORDINATOR", error)
 
         def apply(exchange: Exchange) -> None:
             request = exchange.request
@@ -169,9 +171,27 @@ class Faults:
         seconds: float | None = None,
         times: int | None = None,
     ) -> Fault:
+        if seconds is not None:
+            _require_seconds("seconds", seconds)
+        if times is not None:
+            _require_whole("times", "a whole number", times)
+            if times < 1:
+                raise ValueError(f"times must be at least 1, got {times!r}")
         until_s = None if seconds is None else self.now_s() + seconds
         if api is not None and not suits(request_class(ApiKey(api))):
             raise ValueError(f"the answer to {api.title} has no room for an error: drop it instead")
         fault = Fault(api, client_id, member_id, group, apply, until_s, times, suits)
         self._faults.append(fault)
         return fault
+
+
+def _require_whole(name: str, what: str, value: object) -> None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{name} must be {what}, got {value!r}")
+
+
+def _require_seconds(name: str, value: object) -> None:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise TypeError(f"{name} must be a number of seconds, got {value!r}")
+    if not value >= 0:
+        raise ValueError(f"{name} must be a number of seconds from 0 on, got {value!r}")
