@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeGuard
 
 from coterie_client import checks
-from coterie_client.admin.models import CommittedOffset
+from coterie_client.admin.models import CommittedOffset, NewTopic
 from coterie_client.wire.addresses import TopicPartition
 
-__all__ = ["collection", "offsets_of", "pairs", "strings"]
+__all__ = ["collection", "counts", "names", "offsets_of", "pairs", "strings", "topics"]
 
 _INT64_MAX: Final = 2**63 - 1
 _PAIRS: Final = 'a collection of pairs of a topic and a number, such as [("shards", 3)]'
@@ -26,6 +26,48 @@ def strings(name: str, items: object) -> tuple[str, ...]:
     """Check that `items` are strings; there may be none."""
     found = collection(name, "a collection of strings, and not a single one", items)
     return tuple(checks.text(f"each of {name}", each) for each in found)
+
+
+def names(items: object) -> tuple[str, ...]:
+    """Check that `items` are names of what is asked about; whether they exist, servers say."""
+    found = collection("a batch", "a collection of names, and not a single one", items)
+    for each in found:
+        if not isinstance(each, str):
+            checks.must_be("a name", "a string", each)
+    return found
+
+
+def _require_number(name: str, value: object) -> None:
+    """Check that something is a whole number; which ones are acceptable, servers say."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        checks.must_be(name, "a whole number", value)
+
+
+def topics(items: object) -> dict[str, NewTopic]:
+    """Check topics to create, and find them by their names."""
+    found = collection("topics", "a collection of NewTopic(...)", items)
+    for each in found:
+        if not isinstance(each, NewTopic):
+            checks.must_be("each of topics", "a NewTopic(...)", each)
+        for name, value in (
+            ("partitions", each.partitions),
+            ("replication_factor", each.replication_factor),
+        ):
+            if value is not None:
+                _require_number(name, value)
+    names([each.name for each in found])
+    return {each.name: each for each in found}
+
+
+def counts(partitions: object) -> dict[str, int]:
+    """Check that `partitions` maps topics to their numbers of partitions."""
+    if not isinstance(partitions, Mapping):
+        what = 'a mapping of topics to their numbers of partitions, such as {"shards": 12}'
+        checks.must_be("partitions", what, partitions)
+    names(tuple(partitions))
+    for each in partitions.values():
+        _require_number("partitions", each)
+    return dict(partitions)
 
 
 def pairs(items: object) -> tuple[TopicPartition, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from coterie_client import checks
-from coterie_client.admin.arguments import collection
+from coterie_client.admin.arguments import collection, names
 from coterie_client.admin.models import Result, Results, error_of
 from coterie_client.admin.silence import WHO_IS_THERE, ask_unless_gone
 from coterie_client.backoff import RetryOptions
@@ -260,7 +260,7 @@ class Caller:
                 self._forget_if_moved(group, result)
             return results
 
-        return await self.settle(groups, attempt, done_if=done_if)
+        return await self.settle(names(groups), attempt, done_if=done_if)
 
     async def in_group(
         self,

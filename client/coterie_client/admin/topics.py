@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+from coterie_client.admin import arguments
 from coterie_client.admin.caller import Caller
 from coterie_client.admin.models import (
     CreatedTopic,
@@ -81,7 +82,7 @@ class Topics:
             answer = await self._metadata(asked, deadline_s)
             return {topic.name or "": _described(topic) for topic in answer.topics}
 
-        return await self._caller.settle(names, attempt)
+        return await self._caller.settle(arguments.names(names), attempt)
 
     async def create(
         self,
@@ -100,7 +101,7 @@ class Topics:
         self, topics: Iterable[NewTopic], *, validate_only: bool = False
     ) -> Results[str, CreatedTopic]:
         """Create topics, or with `validate_only` check that they could be created."""
-        by_name = {topic.name: topic for topic in topics}
+        by_name = arguments.topics(topics)
 
         async def attempt(
             names: Iterable[str], deadline_s: float
@@ -125,10 +126,11 @@ class Topics:
 
     async def grow_many(self, partitions: Mapping[str, int]) -> Results[str, None]:
         """Increase the number of partitions of topics."""
+        wanted = arguments.counts(partitions)
 
         async def attempt(names: Iterable[str], deadline_s: float) -> Mapping[str, Result[None]]:
             topics = (
-                CreatePartitionsTopic(name=name, count=partitions[name], assignments=None)
+                CreatePartitionsTopic(name=name, count=wanted[name], assignments=None)
                 for name in names
             )
             request = CreatePartitionsRequest(
@@ -141,11 +143,11 @@ class Topics:
                 {r.name: _done(r, r.name) for r in answer.results}
             )
 
-        results = await self._caller.settle(partitions, attempt)
+        results = await self._caller.settle(wanted, attempt)
 
         def has_grown(found: Result[TopicDescription]) -> bool:
             topic = found.value
-            return topic is not None and len(topic.partitions) >= partitions[topic.name]
+            return topic is not None and len(topic.partitions) >= wanted[topic.name]
 
         await self._wait_until_visible(_succeeded(results), has_grown)
         return results
@@ -163,7 +165,7 @@ class Topics:
             results = {r.name or "": _done(r, r.name) for r in answer.responses}
             return self._caller.noting_controller(results)
 
-        results = await self._caller.settle(names, attempt, done_if=_NO_TOPIC)
+        results = await self._caller.settle(arguments.names(names), attempt, done_if=_NO_TOPIC)
         await self._wait_until_visible(_succeeded(results), lambda found: not found.ok)
         return results
 
