@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from coterie_cli.completion import complete_group, complete_profile, complete_topic
-from coterie_cli.output import MISUSED, fail
+from coterie_cli.output import MISUSED, capitalized, fail
 from coterie_cli.profiles import ProfileError
 from coterie_cli.target import TIMEOUT_S, Target, TargetError, target_of
 from coterie_cli.target_values import MECHANISMS
@@ -115,8 +115,7 @@ def _make_target(ctx: typer.Context, **given: Any) -> Target:  # noqa: ANN401  #
     try:
         return target_of(ctx, given)
     except (ProfileError, TargetError) as error:
-        sentence = str(error)
-        fail(sentence[:1].upper() + sentence[1:], MISUSED)
+        fail(capitalized(str(error)), MISUSED)
 
 
 def _file(variable: Variable, help_text: str) -> Any:  # noqa: ANN401  # as typer has it

@@ -18,6 +18,7 @@ __all__ = [
     "MISUSED",
     "UNREACHABLE",
     "as_json",
+    "capitalized",
     "count_of",
     "fail",
     "print_json",
@@ -38,6 +39,8 @@ FAILED: Final = 1
 MISUSED: Final = 2
 UNREACHABLE: Final = 3
 
+#: How a sentence begins that does not begin with a name.
+_WORD: Final = re.compile(r"[a-z]+(?=[\s,:;.']*(\s|$))")
 
 #: What JSON may hold unescaped although a terminal would obey it: some controls, what turns the
 #: direction of writing, and what was no UTF-8.
@@ -58,6 +61,11 @@ def printable(text: str) -> str:
 def say(line: str = "", *, err: bool = False) -> None:
     """Print a line, whatever is in the names that it contains."""
     typer.echo(printable(line), err=err)
+
+
+def capitalized(sentence: str) -> str:
+    """A sentence with a capital letter, unless it begins with a name: a file's, or a setting's."""
+    return sentence[:1].upper() + sentence[1:] if _WORD.match(sentence) else sentence
 
 
 def fail(sentence: str, code: int) -> NoReturn:

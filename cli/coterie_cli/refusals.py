@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from coterie_cli.output import capitalized
+
 if TYPE_CHECKING:
     from coterie_client.errors import BatchFailedError
     from coterie_protocol.errors import KafkaError
@@ -77,10 +79,7 @@ def _of_kafka(error: KafkaError, detail: str) -> str:
     # A server's own sentence may begin with what it is about.
     is_named = not subject or (told and subject.rpartition(" ")[2] in told)
     sentence = reason if is_named else f"{subject}: {reason}"
-    # A setting's name stays as it is.
-    is_word = "." not in sentence.partition(" ")[0].rstrip(".")
-    begin = sentence[:1].upper() if is_word else sentence[:1]
-    return f"{begin}{sentence[1:].rstrip('.')} ({error.name}).{later}"
+    return f"{capitalized(sentence).rstrip('.')} ({error.name}).{later}"
 
 
 def _may_pass(error: KafkaError) -> bool:

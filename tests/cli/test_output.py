@@ -12,11 +12,39 @@ from typing import Final
 import pytest
 import typer
 
-from coterie_cli.output import FAILED, fail, print_json, print_prose, print_table, say, table_lines
+from coterie_cli.output import (
+    FAILED,
+    capitalized,
+    fail,
+    print_json,
+    print_prose,
+    print_table,
+    say,
+    table_lines,
+)
 
 #: A group's name that would colour the terminal, begin a new line and turn the direction.
 HOSTILE: Final = "a\x1b[31mred\nline\u202egnp\x9b"
 SHOWN: Final = r"a\x1b[31mred\nline\u202egnp\x9b"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("there is no profile 'a'.", "There is no profile 'a'."),
+        ("group g: it is gone", "Group g: it is gone"),
+        ("client.properties can't be read", "client.properties can't be read"),
+        ("ssl.truststore.type must be PEM", "ssl.truststore.type must be PEM"),
+        ("conf/a can't be read", "conf/a can't be read"),
+        ("no_such: it is gone", "no_such: it is gone"),
+        ("127.0.0.1:1 is silent", "127.0.0.1:1 is silent"),
+        ("", ""),
+    ],
+)
+def test_sentences_begin_with_a_capital_letter_but_where_they_begin_with_a_name(
+    text: str, shown: str
+) -> None:
+    assert capitalized(text) == shown
 
 
 def test_ids_stay_whole_on_a_narrow_terminal(

@@ -11,7 +11,16 @@ from coterie_cli.acl_choices import Choice, with_acls
 from coterie_cli.completion import complete_group, complete_topic
 from coterie_cli.connection import administer
 from coterie_cli.options import Json, Target, check_name, with_target
-from coterie_cli.output import FAILED, MISUSED, count_of, fail, print_json, print_table, say
+from coterie_cli.output import (
+    FAILED,
+    MISUSED,
+    capitalized,
+    count_of,
+    fail,
+    print_json,
+    print_table,
+    say,
+)
 from coterie_cli.views import acl_view
 
 if TYPE_CHECKING:
@@ -138,8 +147,7 @@ def _made(make: Callable[[], T]) -> T:
     try:
         return make()
     except ConfigurationError as error:
-        sentence = str(error).rstrip(".")
-        fail(f"{sentence[:1].upper()}{sentence[1:]}.", MISUSED)
+        fail(f"{capitalized(str(error).rstrip('.'))}.", MISUSED)
 
 
 def _print(acls: Iterable[Acl], empty: str) -> None:

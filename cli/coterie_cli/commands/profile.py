@@ -11,7 +11,7 @@ import typer
 
 from coterie_cli.completion import complete_profile
 from coterie_cli.options import Json
-from coterie_cli.output import FAILED, MISUSED, fail, print_json, print_table, say
+from coterie_cli.output import FAILED, MISUSED, capitalized, fail, print_json, print_table, say
 from coterie_cli.profiles import ProfileError, Profiles, file_path
 from coterie_cli.target import TargetError, check_options, one_file
 from coterie_cli.target_values import MECHANISMS
@@ -44,8 +44,7 @@ def _profiles(*, to_write: bool = False) -> Iterator[Profiles]:
 
 
 def _refuse(error: Exception) -> NoReturn:
-    sentence = str(error)
-    fail(sentence[:1].upper() + sentence[1:], MISUSED)
+    fail(capitalized(str(error)), MISUSED)
 
 
 def _write(profiles: Profiles, path: Path) -> None:
