@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -22,6 +23,8 @@ from coterie_server.http.groups import (
 __all__ = ["merged_pages"]
 
 _read_row: Final = json.JSONDecoder().raw_decode
+#: Behind the last row comes something else, which may have any braces: the name of a group.
+_BEFORE_ROW: Final = re.compile(r"[\s,]*(?={)")
 
 
 async def merged_pages(pages: Sequence[bytes], query: PageQuery) -> bytes:
@@ -58,9 +61,9 @@ def _end_of(page: str, order: str) -> Place | None:
 def _lines_of(page: str, order: str) -> Iterator[tuple[Place, str]]:
     """The lines of a page, each with its place."""
     at = page.index("[") + 1
-    while (begin := page.find("{", at)) >= 0:
-        row, at = _read_row(page, begin)
-        yield _place_of(row, order), page[begin:at]
+    while before := _BEFORE_ROW.match(page, at):
+        row, at = _read_row(page, before.end())
+        yield _place_of(row, order), page[before.end() : at]
 
 
 def _place_of(row: Mapping[str, Any], order: str) -> Place:

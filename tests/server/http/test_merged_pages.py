@@ -48,11 +48,14 @@ def test_pages_of_several_nodes_have_each_group_once(
     assert found == sorted({name for names in nodes for name in names})
 
 
-@pytest.mark.parametrize("name", ['],"next":null}', '{"group":"b"}', "}]\\", "next"])
-def test_names_that_look_like_the_page_are_names(name: str) -> None:
-    assert merged([page_of([name], 2, None), page_of([], 2, None)], 2) == {
-        "groups": [{"group": name}],
-        "next": None,
+@pytest.mark.parametrize("name", ['],"next":null}', '{"group":"b"}', "{", "}]\\", "next"])
+@pytest.mark.parametrize("limit", [1, 2])
+def test_names_that_look_like_the_page_are_names(name: str, limit: int) -> None:
+    """In the page's rows, and where the next page begins."""
+    names = [name, f"{name}, too"]
+    assert merged([page_of(names, limit, None), page_of([], limit, None)], limit) == {
+        "groups": [{"group": each} for each in names[:limit]],
+        "next": name if limit == 1 else None,
     }
 
 
