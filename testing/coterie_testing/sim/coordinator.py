@@ -233,6 +233,8 @@ class SimulatedCoordinator:
             self.has_served = refusal.name != "not_available"
             self.refusal = refusal if self.has_served else None
             process.call_soon(self._give_up, process)
+        except Exception as error:  # noqa: BLE001  # a bug, told at once and not once it is garbage
+            process.call_exception_handler({"message": "it can't start", "exception": error})
 
     async def _open(self, process: Process) -> None:
         settings = self.settings
