@@ -16,12 +16,19 @@ _BEGINNING_MS: Final = 1_735_689_600_000
 _BY_DATE_MAX: Final = 2**30
 
 
+#: How often one copy is gone back to at most: the tables may also be brought to another server,
+#: with timelines of its own.
+_TIMELINES_MAX: Final = 100
+
+
 def skipped_since(timeline: int, now: int) -> int:
     """How many generations may be lost that began after a timeline of the database.
 
     An old copy may have been gone back to before: what came of it then is lost as well.
     """
-    return 0 if timeline in (0, now) else GENERATIONS_SKIPPED * max(1, now - timeline)
+    if timeline in (0, now):
+        return 0
+    return GENERATIONS_SKIPPED * min(max(now - timeline, 1), _TIMELINES_MAX)
 
 
 def behind_a_loss(generation: int, date_ms: int) -> int:

@@ -105,6 +105,15 @@ def test_tokens_do_not_come_again_when_one_copy_is_gone_back_to_twice() -> None:
         last = told
 
 
+def test_generations_leave_room_when_the_tables_are_brought_to_an_old_server() -> None:
+    world = World(timeline=1)
+    client = formed(world, 1)
+    world.timeline = 100_000  # of a server of which many replicas have taken over
+    world.fail_over(world.store)
+    world.form(client)
+    assert 1_000_000 < world.group().generation < 2**31 / 20
+
+
 def test_numbers_are_skipped_once_for_each_fail_over() -> None:
     world = World(timeline=1)
     client = formed(world, 1)
