@@ -57,8 +57,8 @@ _SAID: Final = {
     "42704": "it can't be used ({})",
     "42P01": "its tables are gone ({}). Restore them from a backup, or restart to begin anew",
     "53100": "its disk is full ({}). Free some space there",
-    "53300": "it takes no more connections ({}). Raise its max_connections, or put PgBouncer"
-    " before it",
+    "53300": "it takes no more connections ({}). Raise its max_connections, or what else"
+    " limits them, or put PgBouncer before it",
     "55P03": "another transaction held a row for too long ({}). See pg_stat_activity for what"
     " is stuck",
     "57P03": "it takes no connections now ({})",
@@ -83,6 +83,12 @@ ENDED_AT_ONCE: Final = "unexpected connection_lost() call"
 
 #: Waiting for a row took longer than it may.
 LOCKED: Final = "55P03"
+
+#: There are as many connections as there may be.
+_FULL: Final = "53300"
+
+#: How PgBouncer says that, without a code for it, whichever of its limits it is.
+_POOLER_IS_FULL: Final = "no more connections allowed"
 
 #: Errors that another attempt to connect would meet again.
 _REFUSALS: Final = frozenset({"22023", "28000", "28P01", "3D000", "42501", "42704"})
@@ -118,6 +124,8 @@ def sqlstate(error: BaseException | None) -> str:
         return sqlstate(error.__cause__)
     if isinstance(error, StandbyError):
         return "25006"
+    if _POOLER_IS_FULL in str(error):
+        return _FULL
     return str(getattr(error, "sqlstate", None) or "")
 
 
@@ -135,7 +143,7 @@ def is_refusal(error: BaseException) -> bool:
 
 def is_full(error: BaseException) -> bool:
     """Whether the server takes no more connections."""
-    return sqlstate(error) == "53300"
+    return sqlstate(error) == _FULL
 
 
 def explain(shown: str, error: BaseException, *, is_rejection: bool = False) -> StoreError:

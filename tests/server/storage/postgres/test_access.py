@@ -186,6 +186,10 @@ async def test_tables_that_are_gone(another: Another, database: Database) -> Non
         (asyncpg.ReadOnlySQLTransactionError("no"), "it is read-only: a standby, or no longer the"),
         (asyncpg.DivisionByZeroError("division by zero"), "PostgreSQL failed: division by zero (2"),
         (asyncpg.InterfaceError("connection is closed"), "the connection was lost (connection is"),
+        (
+            asyncpg.ProtocolViolationError("no more connections allowed (max_client_conn)"),
+            "it takes no more connections (no more connections allowed (max_client_conn))",
+        ),
         (TimeoutError(), "it did not answer in time"),
         (OSError(5, "I/O error"), "it can't be reached: [Errno 5] I/O error"),
         (ssl.SSLCertVerificationError(1, "wrong name"), "TLS with it failed (wrong name). See "),
