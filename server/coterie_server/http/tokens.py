@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
@@ -72,6 +73,8 @@ class Tokens:
         self._options = options or TokenOptions()
         self._read, self._admin = self._load()
         self._node: bytes | None = None
+        #: The requests that are being answered, and the tokens that they came with.
+        self._under_way: dict[int, tuple[web.Request, str | None]] = {}
 
     def reload(self) -> None:
         """Read the files again; if one can't be read, keep what there is, and log why."""
@@ -79,6 +82,22 @@ class Tokens:
             self._read, self._admin = self._load()
         except TokenError as problem:
             _log.error("HTTP tokens not readable, the former ones are kept", reason=str(problem))
+        for request, sent in list(self._under_way.values()):
+            if not self.lets(request, sent) and request.transport is not None:
+                request.transport.abort()
+
+    def lets(self, request: web.Request, sent: str | None) -> bool:
+        """Whether those who sent this token may have a request answered."""
+        return self.may_read(sent) if request.method in _READING else self.may_act(sent)
+
+    @contextmanager
+    def under_way(self, request: web.Request, sent: str | None) -> Iterator[None]:
+        """Hang up if the token is none any more: a watch has no next request to be refused."""
+        self._under_way[id(request)] = request, sent
+        try:
+            yield
+        finally:
+            del self._under_way[id(request)]
 
     def admit_nodes(self, token: str) -> None:
         """Let nodes act that send this token."""
@@ -150,9 +169,9 @@ def require_token(tokens: Tokens) -> Middleware:
         request[MAY_READ] = tokens.may_read(sent)
         if _is_free(request):
             return await handler(request)
-        acts = request.method not in _READING
-        if tokens.may_act(sent) if acts else request[MAY_READ]:
-            return await handler(request)
+        if tokens.lets(request, sent):
+            with tokens.under_way(request, sent):
+                return await handler(request)
         if sent is None or not request[MAY_READ]:
             refusals.note(request, "no token" if sent is None else "unknown token")
             message = "This needs a token, sent as Authorization: Bearer TOKEN."

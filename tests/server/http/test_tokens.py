@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from http import HTTPStatus
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any, Final
 import pytest
 import pytest_asyncio
 import structlog
+from aiohttp import ClientPayloadError
 from aiohttp.test_utils import TestClient, TestServer
 
 from coterie_server.backfill import Backfill
@@ -181,6 +183,31 @@ async def test_tokens_are_read_from_files_again(tmp_path: Path) -> None:
         tokens.reload()
     assert tokens.may_read("new")
     assert "former ones are kept" in lines[0]["event"]
+
+
+async def test_watch_ends_when_its_token_is_none_any_more(serve: Ask, tmp_path: Path) -> None:
+    """A stream has no next request that would be refused."""
+    file = tmp_path / "token"
+    file.write_text("old")
+    tokens = known(read="", read_file=str(file))
+    browser = await serve(tokens)
+    opened = [
+        await browser.get("/v1/watch", headers={"Authorization": f"Bearer {token}"})
+        for token in ("old", ACTING, NODES)
+    ]
+    for each in opened:
+        assert (await each.content.readline()).startswith(b"event: begin")
+    tokens.reload()
+    file.write_text("new")
+    tokens.reload()
+    reader, actor, node = opened
+    with pytest.raises(ClientPayloadError):
+        await asyncio.wait_for(reader.content.read(), 60)
+    assert not actor.content.at_eof()
+    assert not node.content.at_eof()
+    assert await status(browser, "/v1/groups", "new") == HTTPStatus.OK
+    for each in opened:
+        each.close()
 
 
 async def test_token_that_cannot_be_had_is_said(tmp_path: Path) -> None:
