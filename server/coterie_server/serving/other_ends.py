@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, final
 
 from coterie_server.serving.other_nodes import LATEST
+from coterie_server.serving.turnstile import Turnstile
 
 if TYPE_CHECKING:
     from coterie_protocol import messages as m
@@ -39,6 +40,7 @@ class OtherEnds:
         #: What is still to be asked.
         self._waiting: deque[_Question] = deque()
         self._asking: asyncio.Task[None] | None = None
+        self._turnstile = Turnstile()
 
     async def learn(self, message: m.ListOffsetsRequest) -> None:
         """Know all ends that a request asks for, as far as was committed when this was called.
@@ -52,6 +54,7 @@ class OtherEnds:
         if self._asking is None or self._asking.done():
             self._asking = asyncio.get_running_loop().create_task(self._ask_in_turn())
         await asyncio.shield(question.answered)
+        await self._turnstile.go_through()
 
     def close(self) -> None:
         """Ask no more."""

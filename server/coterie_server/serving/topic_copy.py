@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from coterie_server.serving.cluster import CATALOGUE_SHARD
 from coterie_server.serving.topic_counts import in_turn
+from coterie_server.serving.turnstile import Turnstile
 from coterie_server.topics import from_stored
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class TopicCopy:
         #: How often the node had the catalogue itself when it was read last.
         self._lives = 0
         self._reading = asyncio.Lock()
+        self._turnstile = Turnstile()
         #: The reading that has not begun yet.
         self._next: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -88,6 +90,7 @@ class TopicCopy:
             self._tasks.add(self._next)
             self._next.add_done_callback(self._ended)
         await asyncio.shield(self._next)
+        await self._turnstile.go_through()
 
     def _ended(self, reading: asyncio.Task[None]) -> None:
         self._tasks.discard(reading)

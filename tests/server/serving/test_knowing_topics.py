@@ -289,6 +289,26 @@ async def test_who_asks_at_the_same_time_shares_a_reading() -> None:
         assert store.begun == 1
 
 
+async def test_who_shares_a_reading_goes_on_in_order_and_a_few_at_a_time() -> None:
+    """Thousands of answers in one turn of the event loop would cost the node its leases."""
+    async with SlowStore() as store:
+        copy = _copy(store, Groups(), TopicCounts())
+        gone: list[int] = []
+
+        async def go_on(number: int) -> None:
+            await copy.refresh()
+            gone.append(number)
+
+        going = [asyncio.create_task(go_on(number)) for number in range(100)]
+        at_once = 0
+        while not all(each.done() for each in going):
+            before = len(gone)
+            await asyncio.sleep(0)
+            at_once = max(at_once, len(gone) - before)
+        assert gone == list(range(100))
+        assert at_once <= 10
+
+
 async def test_readings_do_not_overlap() -> None:
     async with SlowStore() as store:
         copy = _copy(store, Groups(), TopicCounts())
