@@ -14,7 +14,7 @@ __all__ = ["Patience"]
 #: After answers that are further apart than this part of a lease, its whole length begins anew.
 _ANSWERS_APART: Final = 2
 #: After so many answers without a look the node does not see what it might take.
-_ANSWERS_BLIND: Final = 3
+_ANSWERS_BLIND: Final = 2
 #: This part of a lease need not have passed: its owner trusts it for less, and it was renewed a
 #: moment before that was seen.
 _SEEN_LATE: Final = 20
