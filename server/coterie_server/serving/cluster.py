@@ -176,6 +176,8 @@ class Cluster:
         #: Who has each shard, as far as leases are valid.
         self.owners: Mapping[int, str] = {}
         self._fences: Mapping[int, Fence] = {}
+        #: When that was seen.
+        self._looked_s = -math.inf
         #: When this node lost each shard last.
         self._lost_s: dict[int, float] = {}
 
@@ -199,6 +201,15 @@ class Cluster:
         seen = {lease.shard: lease.owner for lease in survey.leases if lease.is_valid}
         self.owners = seen | dict.fromkeys(mine, self._me)
         self._fences = {lease.shard: lease.fence for lease in survey.leases}
+        self._looked_s = now_s
+
+    @property
+    def is_current(self) -> bool:
+        """Whether this was seen less than a lease ago.
+
+        What a node that is cut off from the store has seen before may long be otherwise.
+        """
+        return self._elapsed_s() - self._looked_s <= self._lease_s
 
     def _is_kept(self, entry: NodeEntry, now_s: float) -> bool:
         """Whether an entry is renewed in time by this node's clock, too.
@@ -292,10 +303,10 @@ class Directory:
         return sorted([Neighbour(self._node_id, request.advertised), *found])
 
     def coordinator(self, shard: int, request: Caller) -> Neighbour | None:
-        """The node that has a shard; None if there is none."""
+        """The node that has a shard; None if there is none, or it can't be seen."""
         owner = self.cluster.owner_of(shard)
         if owner is not None:
-            return self._seen_by(request, owner)
+            return self._seen_by(request, owner) if self.cluster.is_current else None
         is_mine = self.cluster.is_mine(shard)
         return Neighbour(self._node_id, request.advertised) if is_mine else None
 

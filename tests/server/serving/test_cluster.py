@@ -44,6 +44,11 @@ class Seen:
         )
         self.cluster.look(Survey(tuple(entries), tuple(leases)), ())
 
+    def sends(self, shard: int) -> int | None:
+        """The node to which clients are sent for a shard."""
+        found = self.directory.coordinator(shard, Asked())
+        return None if found is None else found.node_id
+
     @property
     def told(self) -> list[int]:
         """The nodes that clients are told of."""
@@ -68,6 +73,21 @@ def test_node_that_stays_away_is_told_no_more() -> None:
     assert seen.told == [1, 2]
     seen.look(LEASE_S + 0.1, n2=False)
     assert seen.told == [1]
+
+
+def test_no_client_is_sent_to_a_node_that_was_seen_long_ago() -> None:
+    """A node that is cut off from the store does not see who dies."""
+    seen = Seen()
+    leases = [Lease(shard, Fence(0, 1), f"node-{shard}", 1_000, "") for shard in (1, 2)]
+    seen.look(0.0, leases, n1=True, n2=True)
+    seen.cluster.gained(1)
+    assert (seen.sends(1), seen.sends(2)) == (1, 2)
+    seen.now_s = LEASE_S
+    assert seen.sends(2) == 2
+    seen.now_s += 0.1
+    assert (seen.sends(1), seen.sends(2)) == (1, None)
+    seen.look(seen.now_s, leases, n1=True, n2=True)
+    assert seen.sends(2) == 2
 
 
 def test_node_that_has_stopped_is_told_no_more_at_once() -> None:
