@@ -100,6 +100,10 @@ class Caller:
         self._random = random
         self._home = Home("An Admin")
         self._coordinators: dict[str, NodeAddress] = {}
+        #: The groups whose coordinators were looked for.
+        self._sought: set[str] = set()
+        #: Whether the controller that was named last was none.
+        self._is_misled = False
 
     # One request
 
@@ -205,14 +209,16 @@ class Caller:
         if controller is None:
             raise NotControllerError("the cluster names no controller yet")
         try:
-            return await self.ask(message, deadline_s, controller)
+            answer = await self.ask(message, deadline_s, controller)
         except (NetworkError, RequestTimedOutError):
             self.forget_controller()
             raise
+        self._is_misled = False
+        return answer
 
     def forget_controller(self) -> None:
         """Look up the controller again before the next request to it."""
-        self.network.controller = None
+        self.network.controller, self._is_misled = None, True
 
     def forgetting_controller(self, error: E) -> E:
         """The same error; if it says that the node is not the controller, forget the controller."""
@@ -229,7 +235,7 @@ class Caller:
 
     async def cluster(self, deadline_s: float) -> MetadataResponse:
         """Ask for the cluster's nodes."""
-        answer = await self.ask(WHO_IS_THERE, deadline_s)
+        answer = await self.ask(WHO_IS_THERE, deadline_s, AnyNode(anew=self._is_misled))
         assert isinstance(answer, MetadataResponse)
         if not answer.brokers:
             raise BrokerNotAvailableError("the cluster names no nodes yet")
@@ -316,7 +322,11 @@ class Caller:
     async def _coordinator(self, group: str, deadline_s: float) -> NodeAddress:
         """A group's coordinator, looked up if it is not known."""
         if group not in self._coordinators:
-            answer: FindCoordinatorResponse = await self.ask(_find_coordinator(group), deadline_s)
+            # What was told before may have come from a node that is cut off from the others.
+            whom = AnyNode(anew=group in self._sought)
+            self._sought.add(group)
+            asked = _find_coordinator(group)
+            answer: FindCoordinatorResponse = await self.ask(asked, deadline_s, to=whom)
             self._coordinators[group] = _coordinator_in(answer, group)
         return self._coordinators[group]
 

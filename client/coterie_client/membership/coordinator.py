@@ -15,7 +15,7 @@ from coterie_client.membership.events import (
     CoordinatorReached,
     RetryPlanned,
 )
-from coterie_client.wire.addresses import ANY, AnyNode, Lane, NodeAddress
+from coterie_client.wire.addresses import AnyNode, Lane, NodeAddress
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.errors import error_for
 from coterie_protocol.messages.find_coordinator import (
@@ -109,6 +109,8 @@ class CoordinatorLookup:
         self._debts: dict[int, _Debt] = {}
         #: How often it has been heard of since, as far as was noticed.
         self._signs = 0
+        #: How many answers have led to no node that serves the group, since one did.
+        self._misled = 0
         #: The question to another node that is under way.
         self._doubt: int | None = None
         #: None while it is looked for.
@@ -146,7 +148,7 @@ class CoordinatorLookup:
     def confirm(self, now_ms: int) -> None:
         """Note that the node has answered as a coordinator does."""
         self._backoff.succeeded()
-        self._has_served = True
+        self._has_served, self._misled = True, 0
         if self._missing_since_ms is not None and self.address is not None:
             after_ms = now_ms - self._missing_since_ms
             self._outbox.report(CoordinatorReached(node=str(self.address), after_ms=after_ms))
@@ -174,9 +176,11 @@ class CoordinatorLookup:
             return
         if self._ticket is not None or (self._next_ms is not None and now_ms < self._next_ms):
             return
-        self._ticket = self._find(ANY, self._answered)
+        self._ticket = self._find(self._answered)
 
-    def _find(self, whom: AnyNode, take: Handler) -> int:
+    def _find(self, take: Handler, but: NodeAddress | None = None) -> int:
+        # One that is cut off from the others may tell of a node that has died, again and again.
+        whom = AnyNode(but, anew=self._misled > 0)
         # By one key and not by a list of them: a version that every broker knows.
         message = FindCoordinatorRequest(key=self._config.group)
         timeout_ms = self._config.request_timeout_ms
@@ -199,13 +203,14 @@ class CoordinatorLookup:
 
         def told(answer: FindCoordinatorResponse | Failure, then_ms: int) -> None:
             self._doubt = None
+            self._misled += not isinstance(answer, Failure)
             is_silent = signs == self._signs and asked_about <= self._owed().keys()
             if is_silent and not isinstance(answer, Failure):
                 self._heed(answer, silent, then_ms)
 
         # It takes long to give it up: the other node may be slow as well, and its connection would
         # be given up with the question.
-        self._doubt = self._find(AnyNode(but=silent), told)
+        self._doubt = self._find(told, but=silent)
 
     def _heed(self, answer: FindCoordinatorResponse, silent: NodeAddress, now_ms: int) -> None:
         """Go where another node says that the group is coordinated by now."""
@@ -225,6 +230,7 @@ class CoordinatorLookup:
         if isinstance(answer, Failure):
             self._failed(answer, now_ms)
             return
+        self._misled += 1
         reaction = reaction_to(answer.error_code)
         if reaction is Reaction.NONE:
             self._found(NodeAddress(answer.host, answer.port))

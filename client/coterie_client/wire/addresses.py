@@ -48,6 +48,8 @@ class AnyNode:
 
     #: The one that is not to be asked; None if there is none.
     but: NodeAddress | None = None
+    #: Whether it need not be one that is connected: what such a one has told was of no help.
+    anew: bool = False
 
     def __str__(self) -> str:
         return "any node" if self.but is None else f"any node but {self.but}"

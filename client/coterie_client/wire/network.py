@@ -151,7 +151,7 @@ class Network:
 
     async def _ask_any(self, message: Any, to: AnyNode, lane: Lane, deadline_s: float) -> Any:
         loop = asyncio.get_running_loop()
-        left = self._candidates(lane) if to.but is None else self._others(to.but, lane)
+        left = self._candidates(to, lane) if to.but is None else self._others(to, to.but, lane)
         if len(left) == 1:
             return await self._ask(left[0], message, lane, deadline_s)
         asked: dict[asyncio.Task[Any], Node] = {}
@@ -178,7 +178,7 @@ class Network:
                 task.cancel()
         raise _sum_of(failures)
 
-    def _candidates(self, lane: Lane) -> list[Node]:
+    def _candidates(self, to: AnyNode, lane: Lane) -> list[Node]:
         """All nodes, those most likely to answer soon first."""
         now_s = asyncio.get_running_loop().time()
         known = tuple(dict.fromkeys(self._known.values()))
@@ -186,17 +186,20 @@ class Network:
         start = int(self._random() * len(known))
         addresses = dict.fromkeys((*known[start:], *known[:start], *self._bootstrap))
         nodes = [self._node(address) for address in addresses]
+        if to.anew and len(nodes) > 1:
+            start = int(self._random() * len(nodes))
+            nodes = nodes[start:] + nodes[:start]
         return sorted(
             nodes,
             key=lambda node: (
                 node.is_slow,
-                not node.connected(lane),
+                not (to.anew or node.connected(lane)),
                 node.backoff.failures > 0,
                 node.backoff.wait_s(now_s),
             ),
         )
 
-    def _others(self, but: NodeAddress, lane: Lane) -> list[Node]:
+    def _others(self, to: AnyNode, but: NodeAddress, lane: Lane) -> list[Node]:
         """All nodes that are known by what they advertise, but for one.
 
         A bootstrap address may be another name of just that one.
@@ -204,7 +207,7 @@ class Network:
         known = set(self._known.values()) - {but}
         if not known:
             raise ConnectionFailedError(f"No node is known but {but}.")
-        return [node for node in self._candidates(lane) if node.address in known]
+        return [node for node in self._candidates(to, lane) if node.address in known]
 
     async def _ask(
         self,

@@ -180,6 +180,30 @@ async def test_moved_coordinator_is_looked_up_again() -> None:
         assert (times(old, ApiKey.DELETE_GROUPS), times(new, ApiKey.DELETE_GROUPS)) == (1, 1)
 
 
+async def test_node_that_names_a_dead_coordinator_is_not_asked_alone() -> None:
+    """It may be cut off from the others."""
+    stale, fresh = Script(), Script()
+    async with FakeServer(stale.answer) as first, FakeServer(fresh.answer) as other:
+        stale.now(FIND_COORDINATOR=coordinator(NodeAddress("127.0.0.1", 9), 1))
+        fresh.now(FIND_COORDINATOR=coordinator(other.address), DELETE_GROUPS=deleted(g=0))
+        async with Admin([first.address, other.address], timing=PROMPT) as admin:
+            await admin.groups.delete("g")
+        assert times(first, ApiKey.FIND_COORDINATOR) >= 1
+
+
+async def test_node_that_names_a_dead_controller_is_not_asked_alone() -> None:
+    stale, fresh, dead = Script(), Script(), NodeAddress("127.0.0.1", 9)
+    async with FakeServer(stale.answer) as first, FakeServer(fresh.answer) as other:
+        stale.now(METADATA=cluster(dead, first.address, other.address))
+        fresh.now(
+            METADATA=cluster(dead, first.address, other.address, controller=2),
+            CREATE_TOPICS=created(),
+        )
+        async with Admin(first.address, timing=PROMPT) as admin:
+            await admin.topics.create("t", 1)
+        assert times(first, ApiKey.METADATA) >= 1
+
+
 async def test_coordinator_is_looked_up_once() -> None:
     script = Script()
     async with FakeServer(script.answer) as server:
@@ -374,7 +398,9 @@ async def test_moved_controller_is_looked_up_again() -> None:
             ],
             CREATE_TOPICS=created(ErrorCode.NOT_CONTROLLER),
         )
-        second.now(CREATE_TOPICS=created(), METADATA=cluster(*nodes, topic=topic_of(0)))
+        second.now(
+            CREATE_TOPICS=created(), METADATA=cluster(*nodes, controller=1, topic=topic_of(0))
+        )
         async with Admin(old.address, timing=PROMPT) as admin:
             await admin.topics.create("t", 1)
         assert (times(old, ApiKey.CREATE_TOPICS), times(new, ApiKey.CREATE_TOPICS)) == (1, 1)

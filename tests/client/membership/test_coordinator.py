@@ -254,6 +254,37 @@ def test_senseless_configuration(options: dict[str, object], complaint: str) -> 
         MembershipConfig(**{"group": "g"} | options)  # type: ignore[arg-type]
 
 
+def question(script: Script) -> AnyNode:
+    """Whom it asks where the coordinator is."""
+    script.sleep_until_asked(FindCoordinatorRequest)
+    (send,) = script.awaited(FindCoordinatorRequest)
+    assert isinstance(send.to, AnyNode)
+    return send.to
+
+
+def test_other_nodes_are_asked_after_an_answer_that_has_not_helped() -> None:
+    """One that is cut off from the others may name a node that has died, again and again."""
+    script = at_work()
+    script.next_beat(ErrorCode.NOT_COORDINATOR)
+    assert question(script) == AnyNode()
+    script.find(OTHER)
+    script.next_beat(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    assert question(script) == AnyNode(anew=True)
+    script.find()
+    script.next_beat()
+    script.next_beat(ErrorCode.NOT_COORDINATOR)
+    assert question(script) == AnyNode()
+
+
+def test_other_nodes_are_asked_after_one_that_does_not_know() -> None:
+    script = Script("t").start()
+    assert question(script) == AnyNode()
+    script.fail(FindCoordinatorRequest)  # that was no answer
+    assert question(script) == AnyNode()
+    script.refuse(FindCoordinatorRequest, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    assert question(script) == AnyNode(anew=True)
+
+
 # -- a coordinator that is silent ------------------------------------------------------------------
 
 
@@ -278,6 +309,15 @@ def test_another_node_is_asked_about_a_coordinator_that_is_silent() -> None:
     # If that one is slow as well, what others wait for on its connection is not to be lost.
     assert doubt.timeout_ms == script.config.request_timeout_ms
     assert script.seen(CoordinatorLost) == []
+
+
+def test_other_nodes_are_asked_about_one_that_is_silent_still() -> None:
+    script = silent()
+    script.name(NODE)
+    script.sleep(1_500)
+    doubt = script.doubt()
+    assert doubt is not None
+    assert doubt.to == AnyNode(but=NODE, anew=True)
 
 
 def test_member_goes_where_the_group_is_coordinated_by_now() -> None:

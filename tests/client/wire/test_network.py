@@ -262,6 +262,20 @@ async def test_any_prefers_a_connected_node() -> None:
         assert net.counters.connections_failed == 1
 
 
+async def test_any_anew_asks_one_that_is_not_connected_as_well() -> None:
+    """What the one that is connected tells may be of no help."""
+    async with (
+        FakeServer() as first,
+        FakeServer() as other,
+        network(first.address, other.address, random=lambda: 0.5) as net,
+    ):
+        await net.request(heartbeat(), to=first.address, timeout_s=60)
+        await net.request(heartbeat(), timeout_s=60)
+        assert [len(each.received) for each in (first, other)] == [2, 0]
+        await net.request(heartbeat(), to=AnyNode(anew=True), timeout_s=60)
+        assert [len(each.received) for each in (first, other)] == [2, 1]
+
+
 async def test_error_names_every_node_that_failed() -> None:
     other = NodeAddress("127.0.0.1", 7)
     async with network(UNREACHABLE, other) as net:
