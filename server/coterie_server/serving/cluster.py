@@ -294,7 +294,7 @@ class Directory:
         """The node that has the catalogue of topics; -1 if that is not known."""
         owner = self.cluster.owner_of(CATALOGUE_SHARD)
         if owner is not None:
-            return owner.node_id
+            return owner.node_id if self.cluster.is_current else -1
         return self._node_id if self.cluster.is_mine(CATALOGUE_SHARD) else -1
 
     def reached_by(self, request: Caller) -> list[Neighbour]:

@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from coterie_server.address import Address
-from coterie_server.serving.cluster import Cluster, Directory, NodeNote
+from coterie_server.serving.cluster import CATALOGUE_SHARD, Cluster, Directory, NodeNote
 from coterie_server.storage import Fence, Lease, NodeEntry, Survey
 
 LEASE_S: Final = 3.0
@@ -78,14 +78,16 @@ def test_node_that_stays_away_is_told_no_more() -> None:
 def test_no_client_is_sent_to_a_node_that_was_seen_long_ago() -> None:
     """A node that is cut off from the store does not see who dies."""
     seen = Seen()
-    leases = [Lease(shard, Fence(0, 1), f"node-{shard}", 1_000, "") for shard in (1, 2)]
+    owners = {1: "node-1", 2: "node-2", CATALOGUE_SHARD: "node-2"}
+    leases = [Lease(shard, Fence(0, 1), owner, 1_000, "") for shard, owner in owners.items()]
     seen.look(0.0, leases, n1=True, n2=True)
     seen.cluster.gained(1)
     assert (seen.sends(1), seen.sends(2)) == (1, 2)
     seen.now_s = LEASE_S
-    assert seen.sends(2) == 2
+    assert (seen.sends(2), seen.directory.controller_id) == (2, 2)
     seen.now_s += 0.1
     assert (seen.sends(1), seen.sends(2)) == (1, None)
+    assert seen.directory.controller_id == -1
     seen.look(seen.now_s, leases, n1=True, n2=True)
     assert seen.sends(2) == 2
 
