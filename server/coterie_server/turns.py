@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, Final, TypeVar, final
 
-__all__ = ["AT_ONCE", "Making", "Piece", "Turns", "Unfinished", "begin", "each"]
+__all__ = ["AT_ONCE", "Making", "OneByOne", "Piece", "Turns", "Unfinished", "begin", "each"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -112,3 +112,38 @@ class Turns:
                 self._waiting.popleft()
             if self._waiting:
                 self._call_soon(self._turn)
+
+
+@final
+class OneByOne:
+    """Calls actions soon: in each turn of the event loop one, however many wait.
+
+    What an action itself wants to be called soon goes before all others, so that what it has begun
+    is finished first.
+    """
+
+    def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
+        self._call_soon = call_soon
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._is_scheduled = self._is_calling = False
+
+    def call_soon(self, action: Callable[[], None]) -> None:
+        """Have an action called."""
+        if self._is_calling:
+            self._waiting.appendleft(action)
+        else:
+            self._waiting.append(action)
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if self._waiting and not self._is_scheduled:
+            self._is_scheduled = True
+            self._call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._is_scheduled, self._is_calling = False, True
+        try:
+            self._waiting.popleft()()
+        finally:
+            self._is_calling = False
+            self._schedule()

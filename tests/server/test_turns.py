@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
-from coterie_server.turns import AT_ONCE, Piece, Turns, Unfinished, begin, each
+from coterie_server.turns import AT_ONCE, OneByOne, Piece, Turns, Unfinished, begin, each
 from tests.support.turns import SlowLoop, finished
 
 
@@ -68,6 +69,38 @@ def test_what_is_no_longer_wanted_is_dropped() -> None:
     wanted.clear()
     loop.run()
     assert log == ["a0", "b0"]
+
+
+def test_of_actions_one_is_called_in_each_turn_and_what_it_goes_on_with_is_next() -> None:
+    loop, log = SlowLoop(), list[str]()
+    one_by_one = OneByOne(loop.call_soon)
+
+    def begin(name: str) -> None:
+        log.append(f"{name}0")
+        one_by_one.call_soon(lambda: log.append(f"{name}1"))
+
+    for name in "ab":
+        one_by_one.call_soon(partial(begin, name))
+    for number in range(4):
+        assert len(log) == number
+        loop.turn()
+    assert log == ["a0", "a1", "b0", "b1"]
+    assert not loop.waiting
+
+
+def test_action_that_fails_holds_up_nothing_behind_it() -> None:
+    loop, log = SlowLoop(), list[str]()
+    one_by_one = OneByOne(loop.call_soon)
+
+    def fail() -> None:
+        raise ValueError("a bug")
+
+    one_by_one.call_soon(fail)
+    one_by_one.call_soon(partial(log.append, "next"))
+    with pytest.raises(ValueError, match="a bug"):
+        loop.turn()
+    loop.run()
+    assert log == ["next"]
 
 
 def test_work_that_fails_holds_up_nothing_behind_it() -> None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from coterie_protocol import messages as m
-from coterie_server.turns import Piece, Unfinished, begin
+from coterie_server.turns import AT_ONCE, Piece, Unfinished, begin
 
 if TYPE_CHECKING:
     from coterie_server.serving.context import PendingRequest
@@ -47,14 +47,22 @@ def divide(
         if len(shards) <= 1:
             hand_out(next(iter(shards), 0), request)
             return
-    _Division(request, items, shard_of, hand_out, call_soon).go_on()
+    division = _Division(request, items, shard_of, hand_out, call_soon)
+    if len(items) > BATCH:
+        call_soon(division.go_on)  # behind those that were begun
+    else:
+        division.go_on()
 
 
 def ask_all(
     request: PendingRequest, counts: Mapping[int, int], hand_out: HandOut, call_soon: CallSoon
 ) -> None:
     """Ask shards what is asked about all groups; `counts` says how many each of them has."""
-    _Round(request, counts, hand_out, call_soon).go_on()
+    whole = _Round(request, counts, hand_out, call_soon)
+    if sum(counts.values()) > AT_ONCE:
+        call_soon(whole.go_on)  # as above
+    else:
+        whole.go_on()
 
 
 class _Round:

@@ -14,6 +14,7 @@ from coterie_server.serving.client_quotas import describe_quotas
 from coterie_server.serving.context import call_soon
 from coterie_server.serving.fan_out import ask_all, divide
 from coterie_server.serving.unheard_topics import UnheardTopics
+from coterie_server.turns import OneByOne
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,6 +46,8 @@ class Router:
         self._directory = directory
         self._http = http
         self._look_soon = look_soon
+        #: Hands out what is left of divided requests: a client may send very many of these.
+        self._parts = OneByOne(call_soon)
         self._unheard = UnheardTopics(topics.copy, self._to_group, topics.troubles)
         self.routes: dict[type[Any], Callable[[Exchange], None]] = {
             m.AlterUserScramCredentialsRequest: topics.handle,
@@ -110,7 +113,7 @@ class Router:
         self._shards[self._shard_of(exchange.message.group_id)].handle(exchange)
 
     def _to_several(self, exchange: Exchange) -> None:
-        divide(exchange, self._shard_of, self._hand_out, call_soon)
+        divide(exchange, self._shard_of, self._hand_out, self._parts.call_soon)
 
     def _hand_out(self, shard: int, part: PendingRequest) -> None:
         self._shards[shard].handle(part)
@@ -128,7 +131,7 @@ class Router:
             return
         own = {shard.shard: shard.group_count for shard in self._shards if shard.is_owned}
         if own:
-            ask_all(exchange, own, self._hand_out, call_soon)
+            ask_all(exchange, own, self._hand_out, self._parts.call_soon)
         else:
             exchange.reply(m.ListGroupsResponse(groups=()))
 

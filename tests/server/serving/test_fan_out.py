@@ -9,7 +9,7 @@ import pytest
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
 from coterie_server.serving.fan_out import BATCH, ask_all, divide
-from coterie_server.turns import AT_ONCE
+from coterie_server.turns import AT_ONCE, OneByOne
 from tests.support.requests import Pending
 from tests.support.turns import SlowLoop, finished
 
@@ -154,6 +154,31 @@ async def test_no_more_is_handed_out_when_the_client_has_gone() -> None:
     assert sum(shards.asked) <= BATCH
 
 
+async def test_of_very_many_long_requests_one_is_finished_before_the_next_is_begun() -> None:
+    """However many wait, a turn is as short, and few answers lie about half done."""
+    loop, asked = SlowLoop(), list[tuple[int, int]]()
+    one_by_one = OneByOne(loop.call_soon)
+
+    def ask(number: int) -> Pending:
+        def hand_out(_shard: int, part: Any) -> None:
+            names = part.message.groups_names
+            asked.append((number, len(names)))
+            part.reply(deleted(*names))
+
+        names = tuple(f"g{index}" for index in range(BATCH + 1))
+        whole = Pending(m.DeleteGroupsRequest(groups_names=names), 2)
+        divide(whole, lambda _name: 0, hand_out, one_by_one.call_soon)
+        return whole
+
+    wholes = [ask(number) for number in range(100)]
+    while loop.waiting:
+        before = len(asked)
+        loop.turn()
+        assert len(asked) - before <= 1
+    assert asked == [each for number in range(100) for each in ((number, BATCH), (number, 1))]
+    assert all(whole.answer.done() for whole in wholes)
+
+
 async def test_a_group_that_is_named_twice_among_many_is_deleted_once() -> None:
     names = tuple(f"g{number}" for number in range(BATCH + 1))
     shards, whole = Shards(), Pending(m.DeleteGroupsRequest(groups_names=names * 2), 2)
@@ -169,6 +194,8 @@ async def test_a_long_list_is_asked_for_one_large_shard_at_a_time() -> None:
     ask_all(
         whole, dict(enumerate(counts)), lambda shard, _part: asked.append(shard), loop.call_soon
     )
+    assert asked == []
+    loop.turn()
     assert asked == [0]
     loop.turn()
     assert asked == [0, 1]
