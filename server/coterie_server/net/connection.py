@@ -31,9 +31,6 @@ __all__ = ["Connection"]
 
 _log = get_logger(__name__)
 
-#: How long one client's pipeline may keep the others waiting: most requests take microseconds, but
-#: some hundreds that ask for much, sent in one piece, would take seconds.
-_SLICE_S: Final = 0.01
 #: How often to look whether a client is still there while nothing is read from it.
 _LOOK_MS: Final = 1000
 
@@ -213,9 +210,10 @@ class Connection(asyncio.Protocol):
     def _handle(self, payloads: list[bytes], received_ms: int) -> int:
         """Handle requests while there is room and time; answer how many were taken."""
         exchanges, registry = self.exchanges, self._registry
-        handle, stopwatch = registry.handle, registry.stopwatch
-        taken = 0
-        ends_at = stopwatch() + _SLICE_S if len(payloads) > 1 else 0.0
+        handle, stopwatch, slices = registry.handle, registry.stopwatch, registry.slices
+        taken, is_pipeline = 0, len(payloads) > 1
+        began_at = stopwatch() if is_pipeline else 0.0
+        ends_at = began_at + slices.next_s
         for payload in payloads:
             if self.gone or len(exchanges) >= self.window or (taken and stopwatch() >= ends_at):
                 break
@@ -234,6 +232,8 @@ class Connection(asyncio.Protocol):
             exchange = Exchange(self, request, received_ms)
             exchanges.append(exchange)
             handle(exchange)
+        if is_pipeline:
+            slices.take(stopwatch() - began_at)
         return taken
 
     def _work_off(self) -> None:

@@ -24,6 +24,7 @@ from coterie_server.net.fast_path import FastAnswer, by_api
 from coterie_server.net.incoming import Incoming
 from coterie_server.net.limits import Limits
 from coterie_server.net.outbox import Outbox
+from coterie_server.net.slices import Slices
 from coterie_server.net.stats import CloseReason, NetStats, RefuseReason
 from coterie_server.net.strangers import Strangers
 from coterie_server.net.time_limits import TimeLimits
@@ -124,6 +125,7 @@ class Registry:
         #: Finishes long answers.
         self.turns = Turns(call_soon)
         self.outbox = Outbox(call_soon)
+        self.slices = Slices(call_soon)
         #: What `now` does not tell: a loop's time may stand still while it is busy.
         self.stopwatch = stopwatch
         self.has_hung_up = has_hung_up

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from coterie_server.net import Exchange, Limits
 from coterie_server.net.connection import Connection
 from coterie_server.net.registry import Registry
@@ -72,6 +74,21 @@ def test_two_pipelines_take_turns() -> None:
     assert slow.seen == [0, 1, 2, 10, 11, 12]
     listener.turn()
     assert slow.seen == [0, 1, 2, 10, 11, 12, 3, 4, 5, 13, 14, 15]
+
+
+def test_many_pipelines_share_fifty_milliseconds_of_each_turn() -> None:
+    """Each of them goes on, by one request at least."""
+    slow = SlowHandler()
+    listener = FakeListener(slow)
+    clients = [enter(listener, slow) for _ in range(100)]
+    for client in clients:
+        client.send(b"".join(heartbeat(number) for number in range(3)))
+    assert slow.passed_s == pytest.approx(4 * 0.012 + 96 * 0.004)
+    while listener.waiting:
+        before, begun = slow.passed_s, sum(len(client.answered()) < 3 for client in clients)
+        listener.turn()
+        assert slow.passed_s - before <= 0.06 + begun * 0.004
+    assert all(client.answered() == [0, 1, 2] for client in clients)
 
 
 def test_a_request_that_comes_alone_costs_no_look_at_the_time() -> None:
