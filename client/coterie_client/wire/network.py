@@ -189,11 +189,13 @@ class Network:
         if to.anew and len(nodes) > 1:
             start = int(self._random() * len(nodes))
             nodes = nodes[start:] + nodes[:start]
+            # The one that knows may be one that has failed before.
+            return sorted(nodes, key=lambda node: node.backoff.wait_s(now_s) > 0)
         return sorted(
             nodes,
             key=lambda node: (
                 node.is_slow,
-                not (to.anew or node.connected(lane)),
+                not node.connected(lane),
                 node.backoff.failures > 0,
                 node.backoff.wait_s(now_s),
             ),

@@ -276,6 +276,25 @@ async def test_any_anew_asks_one_that_is_not_connected_as_well() -> None:
         assert [len(each.received) for each in (first, other)] == [2, 1]
 
 
+async def test_any_anew_asks_one_that_has_failed_as_well() -> None:
+    """It may be the one that knows, and fails no more."""
+    answers = [HANG_UP]
+
+    async def hang_up_once(_: Request) -> Any:
+        return answers.pop() if answers else HeartbeatResponse()
+
+    async with (
+        FakeServer() as first,
+        FakeServer(hang_up_once) as other,
+        network(first.address, other.address, random=lambda: 0.5, reconnect=PROMPT) as net,
+        asyncio.timeout(60),
+    ):
+        with pytest.raises(ConnectionLostError):
+            await net.request(heartbeat(), to=other.address, timeout_s=60)
+        while not other.received[1:]:
+            await net.request(heartbeat(), to=AnyNode(anew=True), timeout_s=60)
+
+
 async def test_error_names_every_node_that_failed() -> None:
     other = NodeAddress("127.0.0.1", 7)
     async with network(UNREACHABLE, other) as net:
