@@ -50,6 +50,8 @@ class _Group:
     #: What the leader of this generation was told, and of whom the generation is.
     told: _Ordered = field(default_factory=_Ordered)
     members: tuple[MemberPhase, ...] = ()
+    #: Which one that is: a node that is killed may have formed a later one without a line.
+    generation: int = -1
     #: What each member was assigned last.
     had: dict[str, frozenset[TopicPartition]] = field(default_factory=dict)
     #: The names of static members, by their ids.
@@ -112,9 +114,11 @@ class OperationChecker:
                 group.had = {}
             case PhaseJoined():
                 group.told, group.members = deepcopy(group.ordered), event.members
+                group.generation = event.generation
             case RebalanceCompleted() if event.assigned is not None:
                 given = _by_place(group, event.assigned)
-                yield from self._check(group, event, given)
+                if event.generation == group.generation:
+                    yield from self._check(group, event, given)
                 group.had = given
 
     def _check(
