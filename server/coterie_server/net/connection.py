@@ -213,7 +213,7 @@ class Connection(asyncio.Protocol):
         handle, stopwatch, slices = registry.handle, registry.stopwatch, registry.slices
         taken, is_pipeline = 0, len(payloads) > 1
         began_at = stopwatch() if is_pipeline else 0.0
-        ends_at = began_at + slices.next_s
+        ends_at = began_at + slices.next_s if is_pipeline else 0.0
         for payload in payloads:
             if self.gone or len(exchanges) >= self.window or (taken and stopwatch() >= ends_at):
                 break
