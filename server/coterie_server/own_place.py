@@ -78,11 +78,8 @@ class _Place:
     def _rivals(self, entries: Iterable[NodeEntry]) -> Iterator[tuple[NodeEntry, NodeNote]]:
         for entry in entries:
             if entry.is_valid and entry.owner != self._me:
-                try:
-                    note = NodeNote.from_bytes(entry.note)
-                except ValueError:
-                    continue  # of a version that says things otherwise
-                if self._shared_with(note) is not None:
+                note = NodeNote.in_entry(entry)
+                if note is not None and self._shared_with(note) is not None:
                     yield entry, note
 
     def refuse(self, others: Iterable[NodeNote]) -> None:

@@ -15,7 +15,6 @@ _BEGINNING_MS: Final = 1_735_689_600_000
 #: So that a clock that is wrong by decades does not use up all generations that there are.
 _BY_DATE_MAX: Final = 2**30
 
-
 #: How often one copy is gone back to at most: the tables may also be brought to another server,
 #: with timelines of its own.
 _TIMELINES_MAX: Final = 100

@@ -126,6 +126,14 @@ class NodeNote:
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"not a note of a node: {error!r}") from error
 
+    @classmethod
+    def in_entry(cls, entry: NodeEntry) -> NodeNote | None:
+        """What a node has written; None if it is of a version that says things otherwise."""
+        try:
+            return cls.from_bytes(entry.note)
+        except ValueError:
+            return None
+
 
 class Caller(Protocol):
     """A request, by where its client has reached the node."""
@@ -190,10 +198,9 @@ class Cluster:
             until, since_s = before.get(entry.owner, ("", now_s))
             self._renewals[entry.owner] = entry.until, since_s if until == entry.until else now_s
             if entry.is_valid and self._is_kept(entry, now_s):
-                try:
-                    notes[entry.owner] = NodeNote.from_bytes(entry.note)
-                except ValueError:
-                    continue  # of a version that says things otherwise
+                note = NodeNote.in_entry(entry)
+                if note is not None:
+                    notes[entry.owner] = note
         self.notes = notes
         found = (note for owner, note in notes.items() if owner != self._me)
         self.others = sorted(found, key=lambda note: note.node_id)

@@ -163,14 +163,14 @@ class TopicService:
 
     def lost(self) -> None:
         """Another node has the catalogue."""
-        self._copied = self._copied.followed_by(self.catalogue.version)
+        self._copied = self.seen
         self.catalogue.fence()
         self._begin(self._copy_topics(self._copied))
 
     async def give_up(self) -> None:
         """Let another node have the catalogue."""
         await self.catalogue.until_deletions_end()
-        self._copied = self._copied.followed_by(self.catalogue.version)
+        self._copied = self.seen
         await self._copy_topics(self._copied)
         await self.catalogue.give_up()
 

@@ -10,6 +10,8 @@ import asyncio
 from collections import deque
 from typing import Final, final
 
+from coterie_server.serving.waiters import let_go
+
 __all__ = ["Turnstile"]
 
 #: How many go on in a turn; what each does then takes about a millisecond at most.
@@ -34,8 +36,6 @@ class Turnstile:
 
     def _let_through(self) -> None:
         for _ in range(min(_AT_ONCE, len(self._waiting))):
-            turn = self._waiting.popleft()
-            if not turn.done():  # as it is if it was cancelled
-                turn.set_result(None)
+            let_go(self._waiting.popleft())
         if self._waiting:
             asyncio.get_running_loop().call_soon(self._let_through)
