@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from coterie_client import checks
-from coterie_client.admin.arguments import collection, names
+from coterie_client.admin.arguments import names
 from coterie_client.admin.models import Result, Results, error_of
 from coterie_client.admin.silence import WHO_IS_THERE, ask_unless_gone
 from coterie_client.backoff import RetryOptions
@@ -141,7 +141,6 @@ class Caller:
         what was to be deleted no longer exists.
         """
         self._home.require()
-        items = collection("a batch", "a collection of names, and not a single one", items)
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + self._timing.timeout_ms / 1000
         results = Results[K, V]({item: Result() for item in items})
