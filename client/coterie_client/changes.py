@@ -50,12 +50,12 @@ class Changes:
         self,
         released: Callable[[Sequence[Partition]], None],
         raise_reason: Callable[[], None],
+        home: Home,
     ) -> None:
         self._released = released
         #: Raises the error that ended the group, if it was one.
         self._raise_reason = raise_reason
-        self._home = Home("A group")
-        self._home.require()  # which is where it is made
+        self._home = home
         self._is_over = False
         self._pending: list[Change] = []
         #: Handed out as revoked, and not finished yet.

@@ -271,11 +271,11 @@ class Group:
         after `stop` was called; it raises the error if the group can't go on.
         """
         self._claim("changes")
-        self._changes = changes = Changes(self._owner.released, self._raise_reason)
-        self._owner.attach(changes)
+        self._changes = made = Changes(self._owner.released, self._raise_reason, self._driver.home)
+        self._owner.attach(made)
         if self._driver.over.is_set():
-            changes.ended()
-        return changes
+            made.ended()
+        return made
 
     def _claim(self, use: Literal["run", "changes"]) -> None:
         # A signal that comes before there is any work is no error: there will just be none.

@@ -109,8 +109,8 @@ class CoordinatorLookup:
         self._debts: dict[int, _Debt] = {}
         #: How often it has been heard of since, as far as was noticed.
         self._signs = 0
-        #: How many answers have led to no node that serves the group, since one did.
-        self._misled = 0
+        #: Whether the last answer has led to no node that serves the group, as far as is known.
+        self._is_misled = False
         #: The question to another node that is under way.
         self._doubt: int | None = None
         #: None while it is looked for.
@@ -148,7 +148,7 @@ class CoordinatorLookup:
     def confirm(self, now_ms: int) -> None:
         """Note that the node has answered as a coordinator does."""
         self._backoff.succeeded()
-        self._has_served, self._misled = True, 0
+        self._has_served, self._is_misled = True, False
         if self._missing_since_ms is not None and self.address is not None:
             after_ms = now_ms - self._missing_since_ms
             self._outbox.report(CoordinatorReached(node=str(self.address), after_ms=after_ms))
@@ -180,7 +180,7 @@ class CoordinatorLookup:
 
     def _find(self, take: Handler, but: NodeAddress | None = None) -> int:
         # One that is cut off from the others may tell of a node that has died, again and again.
-        whom = AnyNode(but, anew=self._misled > 0)
+        whom = AnyNode(but, anew=self._is_misled)
         # By one key and not by a list of them: a version that every broker knows.
         message = FindCoordinatorRequest(key=self._config.group)
         timeout_ms = self._config.request_timeout_ms
@@ -203,9 +203,10 @@ class CoordinatorLookup:
 
         def told(answer: FindCoordinatorResponse | Failure, then_ms: int) -> None:
             self._doubt = None
-            self._misled += not isinstance(answer, Failure)
-            is_silent = signs == self._signs and asked_about <= self._owed().keys()
-            if is_silent and not isinstance(answer, Failure):
+            if isinstance(answer, Failure):
+                return
+            self._is_misled = True
+            if signs == self._signs and asked_about <= self._owed().keys():
                 self._heed(answer, silent, then_ms)
 
         # It takes long to give it up: the other node may be slow as well, and its connection would
@@ -230,7 +231,7 @@ class CoordinatorLookup:
         if isinstance(answer, Failure):
             self._failed(answer, now_ms)
             return
-        self._misled += 1
+        self._is_misled = True
         reaction = reaction_to(answer.error_code)
         if reaction is Reaction.NONE:
             self._found(NodeAddress(answer.host, answer.port))

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from coterie_client import Assigned, Changes, GroupMisuseError, Lost, Partition, Revoked
+from coterie_client.home import Home
 from tests.client.group.doubles import FakeKeeper
 from tests.support.virtual_time import settle
 
@@ -20,7 +21,9 @@ class Source:
         self.released: list[str] = []
         self.reason = reason
         self.changes = Changes(
-            lambda partitions: self.released.extend(map(str, partitions)), self._raise_reason
+            lambda partitions: self.released.extend(map(str, partitions)),
+            self._raise_reason,
+            Home("A group"),
         )
 
     def _raise_reason(self) -> None:
