@@ -71,7 +71,9 @@ class EmbeddedNode:
         journal: Path | str | None = None,
     ) -> None:
         _require_store(store)
-        chosen = {"node_id": secrets.randbelow(_NODE_IDS)} | dict(settings or {})
+        # Members beside such nodes are `Group`s, which carry on wherever their group has gone.
+        chosen: dict[str, Any] = {"node_id": secrets.randbelow(_NODE_IDS), "shutdown_linger_ms": 0}
+        chosen |= settings or {}
         self._options = ServerOptions(
             settings=_within_open_files(Settings(**chosen)),
             listeners=(_listener(store, host, port),),
@@ -101,7 +103,7 @@ class EmbeddedNode:
             raise
 
     async def stop(self) -> None:
-        """Leave the groups to the other nodes, at once.
+        """Leave the groups to the other nodes, and go at once, unless `shutdown_linger_ms` is set.
 
         A cancellation meanwhile is raised when that is done.
         """

@@ -27,6 +27,7 @@ from coterie_server.config.assembly import (
 from coterie_server.config.listeners import ListenerOptions
 from coterie_server.config.options import ServerOptions
 from coterie_server.config.terms import make_terms, overrides_by_address
+from coterie_server.farewell import hand_over
 from coterie_server.history import History
 from coterie_server.http import NodeView
 from coterie_server.http_service import HttpService
@@ -164,7 +165,7 @@ class Server:
     # -- starting ------------------------------------------------------------------------------
 
     async def _start(self) -> None:
-        began = time.monotonic()
+        began, settings = time.monotonic(), self.options.settings
         store = await self._parts.enter_async_context(self._open_store())
         backfill = self._make_backfill()
         journal = self._start_journal()
@@ -174,9 +175,7 @@ class Server:
         self._parts.push_async_callback(http.close)
         await http.start(view, backfill, self.metrics)
         # Clients can connect from here on; their requests wait for the node.
-        self._parts.push_async_callback(
-            listener.close, self.options.settings.shutdown_timeout_ms / 1000
-        )
+        self._parts.push_async_callback(listener.close, settings.shutdown_timeout_ms / 1000)
         authenticators = await Authenticators.make(self.options, store)
         self._parts.push_async_callback(authenticators.close)
         terms = self._make_terms(authenticators)
@@ -191,9 +190,10 @@ class Server:
         self._parts.push_async_callback(node.stop)
         self._parts.callback(listener.stop_accepting)
         # Clients that look for a group's coordinator meanwhile still find it here.
-        self._parts.push_async_callback(node.leave)
+        linger_s = settings.shutdown_linger_ms / 1000
+        self._parts.push_async_callback(hand_over, node, listener, linger_s)
         self._parts.callback(view.close)
-        users = await first_credentials(self.options.settings)
+        users = await first_credentials(settings)
         await start_in_own_place(node, store, node_options, self.options.topics, users)
         if self.access.authorizer is None and node.cluster.others_go_by_acls:
             _log.warning(

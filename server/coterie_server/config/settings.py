@@ -280,6 +280,14 @@ class Settings(AccessSettings):
         "follow it.",
         at_most=60_000,
     )
+    shutdown_linger_ms: int = declare_number(
+        4000,
+        "How long a stopping node that has handed its groups to others waits for their members to "
+        "ask, so that they hear of it: a little longer than members wait between heartbeats.",
+        unit="ms",
+        at_least=0,
+        at_most=600_000,
+    )
     shutdown_timeout_ms: int = declare_number(
         5000,
         "How long a stopping node waits for clients to take their last answers.",

@@ -61,7 +61,7 @@ class Connection(asyncio.Protocol):
         "hurry",
         "incoming",
         "last_answer",
-        "on_reply",
+        "note_reply",
         "opened_ms",
         "peer",
         "principal",
@@ -77,7 +77,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, registry: Registry, endpoint: Endpoint, who: Principal = ANONYMOUS) -> None:
         self._registry, self.endpoint, self.principal = registry, endpoint, who
         self.advertised, self.last_answer = endpoint.advertised, LastAnswer()
-        self.on_reply, self.turns = registry.on_reply, registry.turns
+        self.note_reply, self.turns = registry.members.answered, registry.turns
         self.strangers, self.times = registry.strangers, TimeLimits()
         self.incoming = Incoming(registry.limits, self.times, registry.charge)
         self._fast_path, self._outgoing = FastPath(registry.fast_answers), Outgoing(registry)
@@ -169,8 +169,7 @@ class Connection(asyncio.Protocol):
             return False
         frame, api, message = found
         registry.requests += 1
-        if self.on_reply is not None:
-            self.on_reply(api, message, int(now * 1000))
+        self.note_reply(api, message, int(now * 1000), self)
         self._outgoing.write(frame)
         return True
 

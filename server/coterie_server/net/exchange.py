@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from coterie_server.security import Principal
     from coterie_server.turns import Making, Turns
 
-__all__ = ["Exchange", "Handler", "OnReply", "ReplyPath", "answered"]
+__all__ = ["Exchange", "Handler", "NoteReply", "OnReply", "ReplyPath", "answered"]
 
 _NUMBER_BYTES: Final = 4
 
@@ -30,6 +30,13 @@ class OnReply(Protocol):
     """Counts answers; may neither block nor raise."""
 
     def __call__(self, api: ApiKey, message: Any, received_ms: int, /) -> None:  # noqa: ANN401
+        """Take note of an answer that is about to be sent to a request that came then."""
+
+
+class NoteReply(Protocol):
+    """Takes note of answers, by their connections; may neither block nor raise."""
+
+    def __call__(self, api: ApiKey, message: Any, received_ms: int, connection: object, /) -> None:  # noqa: ANN401
         """Take note of an answer that is about to be sent to a request that came then."""
 
 
@@ -57,8 +64,8 @@ class ReplyPath(Protocol):
         """Whether nothing can be sent any more."""
 
     @property
-    def on_reply(self) -> OnReply | None:
-        """What is called for every answer, if anything."""
+    def note_reply(self) -> NoteReply:
+        """What is called for every answer."""
 
     @property
     def last_answer(self) -> LastAnswer:
@@ -213,8 +220,7 @@ class Exchange:
     def _send(self, message: Any, frame: bytes) -> None:  # noqa: ANN401  # as above
         path = self._path
         self.frame = frame
-        if path.on_reply is not None:
-            path.on_reply(self.request.api_key, message, self.received_ms)
+        path.note_reply(self.request.api_key, message, self.received_ms, path)
         path.flush()
 
     def when_gone(self, forget: Callable[[Exchange], object] | None) -> None:

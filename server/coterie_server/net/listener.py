@@ -135,6 +135,11 @@ class Listener:
         self._servers.append(server)
         await server.start_serving()
 
+    @property
+    def members(self) -> int:
+        """How many connections have members that take this node for their coordinator."""
+        return len(self._registry.members)
+
     def stop_accepting(self) -> None:
         """Listen no more; connections at hand carry on."""
         for server in self._servers:

@@ -23,6 +23,7 @@ from coterie_server.net.exchange import Exchange, Handler, OnReply
 from coterie_server.net.fast_path import FastAnswer, by_api
 from coterie_server.net.incoming import Incoming
 from coterie_server.net.limits import Limits
+from coterie_server.net.members import MemberConnections
 from coterie_server.net.outbox import Outbox
 from coterie_server.net.slices import Slices
 from coterie_server.net.stats import CloseReason, NetStats, RefuseReason
@@ -117,7 +118,7 @@ class Registry:
         has_hung_up: Callable[[asyncio.BaseTransport], bool] = has_hung_up,
     ) -> None:
         self.handle = handler.handle
-        self.on_reply = on_reply
+        self.members = MemberConnections(on_reply)
         self.fast_answers = by_api(at_once or {})
         self.limits = limits
         self.now = now
@@ -212,6 +213,7 @@ class Registry:
         """Count a connection out."""
         self._connections.discard(connection)
         self.strangers.discard(connection)
+        self.members.forget(connection)
         self._closed[reason] += 1
         self.admission.leave(connection.peer.address, connection.endpoint)
         if not self._connections and self.on_empty is not None:

@@ -167,7 +167,7 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
 
     async def close(self) -> None:
         """Wait until what was begun is durable, and end the wait for records."""
-        self._parked.answer_all()
+        self._parked.close()
         await super().close()
         for deletion in self._deletions:
             if deletion.task is not None:

@@ -38,12 +38,16 @@ class ParkedFetches:
     def __init__(self, call_later: Callable[..., Timer]) -> None:
         self._call_later = call_later
         self._parked: dict[Exchange, tuple[FetchResponse, Timer]] = {}
+        self._is_closed = False
 
     def __len__(self) -> int:
         return len(self._parked)
 
     def park(self, exchange: Exchange, answer: FetchResponse, wait_ms: int) -> None:
         """Give a Fetch its answer after so long, unless something ends its wait before."""
+        if self._is_closed:
+            exchange.reply(answer)
+            return
         timer = self._call_later(wait_ms / 1000, self._answer, exchange)
         self._parked[exchange] = answer, timer
         exchange.when_gone(self._drop)
@@ -59,6 +63,11 @@ class ParkedFetches:
         """Answer all Fetches now."""
         for exchange in list(self._parked):
             self._answer(exchange)
+
+    def close(self) -> None:
+        """Answer all Fetches now, and those that still come at once."""
+        self._is_closed = True
+        self.answer_all()
 
     def take_all(self) -> list[Exchange]:
         """Hand over all exchanges; the caller answers them."""

@@ -190,7 +190,7 @@ class TopicService:
 
     async def close(self) -> None:
         """Answer who waits for records, and end what is under way."""
-        self._parked.answer_all()
+        self._parked.close()
         self.copy.close()
         self._other_ends.close()
         await self.catalogue.close()

@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from coterie_protocol import Request, decode_request, encode_request
+from coterie_protocol import ApiKey, Request, decode_request, encode_request
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.messages import (
     FetchableTopicResponse,
@@ -22,7 +22,6 @@ from coterie_protocol.messages import (
 )
 from coterie_server.net import Exchange
 from coterie_server.net.addresses import Peer
-from coterie_server.net.exchange import OnReply
 from coterie_server.net.last_answer import LastAnswer
 from coterie_server.node_handler import NodeHandler
 from coterie_server.security import ANONYMOUS
@@ -71,15 +70,20 @@ class Client:
     advertised = Address("127.0.0.1", 9092)
     principal = ANONYMOUS
     opened_ms = 0
-    on_reply: OnReply | None = None
+
     turns = Turns(lambda _turn: None)
 
     def __init__(self) -> None:
         self.gone = False
         self.last_answer = LastAnswer()
         self.flushed = 0
+        self.sent: list[FetchResponse] = []
         self.exchanges: list[Exchange] = []
         self.goes_when_answered = False
+
+    def note_reply(self, _api: ApiKey, message: FetchResponse, *_: object) -> None:
+        """Keep an answer."""
+        self.sent.append(message)
 
     def flush(self) -> None:
         """Count an answer; a client that does not read may be given up over it."""
@@ -188,6 +192,16 @@ def test_answer_that_ends_its_connection() -> None:
         parked.park(client.fetch(), nothing("t"), 500)
     parked.wake({"t"})
     assert (len(parked), client.flushed) == (0, 1)
+
+
+def test_none_waits_any_more_in_a_node_that_stops() -> None:
+    """Clients that are answered ask again at once, and the node would have to wait for these."""
+    parked, client = ParkedFetches((timers := Timers()).call_later), Client()
+    for answered in range(3):
+        parked.park(client.fetch(), nothing("t"), 2**31 - 1)
+        parked.close()
+        assert (len(parked), client.flushed) == (0, answered + 1)
+    assert all(timer.is_cancelled for _, timer in timers.timers)
 
 
 def test_exchanges_are_handed_over() -> None:
@@ -325,10 +339,8 @@ def _long_fetch(correlation_id: int = 7) -> bytes:
 
 
 def test_a_fetch_that_a_change_has_ended_says_so() -> None:
-    sent: list[FetchResponse] = []
     client = Client()
-    client.on_reply = cast(OnReply, lambda _api, message, _ms: sent.append(message))
     parked = ParkedFetches(Timers().call_later)
     parked.park(client.fetch(), nothing("t"), 500)
     parked.wake({"t"})
-    assert sent[0].responses[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert client.sent[0].responses[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER

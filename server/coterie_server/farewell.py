@@ -1,0 +1,53 @@
+"""How a server goes that shares its store with others: its groups first, then their members.
+
+A member learns with an answer that its group has another coordinator, and carries on there.  One
+that finds its connection closed can't know that: some clients then give up their place in the
+group, which has to rebalance, and some join anew beside their former selves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from coterie_server.log.logger import get_logger
+
+if TYPE_CHECKING:
+    from coterie_server.net import Listener
+    from coterie_server.serving.node import Node
+
+__all__ = ["hand_over"]
+
+_log = get_logger(__name__)
+
+#: How often to look whether members still have to hear of it.
+_LOOK_S: Final = 0.02
+
+
+async def hand_over(node: Node, listener: Listener, linger_s: float) -> None:
+    """Give the groups to other nodes, and stay until their members have heard of it.
+
+    Members ask with each heartbeat; those that don't within `linger_s` are not waited for.
+    """
+    await node.leave()
+    if listener.members and _has_successors(node):
+        _log.info("members are told that their groups are elsewhere", connections=listener.members)
+        if not await _all_have_heard(node, listener, linger_s):
+            _log.info("members have not asked", connections=listener.members, linger_s=linger_s)
+
+
+async def _all_have_heard(node: Node, listener: Listener, within_s: float) -> bool:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(within_s):
+            while True:
+                if not (listener.members and _has_successors(node)):
+                    return True
+                await asyncio.sleep(_LOOK_S)
+    return False
+
+
+def _has_successors(node: Node) -> bool:
+    """Whether others have what the node had, and are there to stay."""
+    has_shards = any(shard.is_owned for shard in node.all_shards())
+    return not has_shards and any(not note.is_leaving for note in node.cluster.others)
