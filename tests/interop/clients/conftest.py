@@ -6,7 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-pytest.register_assert_rewrite("tests.live.lifecycle_tests", "tests.live.topic_growth")
+pytest.register_assert_rewrite(
+    *("tests.live.lifecycle_tests", "tests.live.topic_growth"),
+    *("tests.ha.nodes", "tests.ha.raw_group"),
+)
 
 from tests.live.conftest import SETTINGS, errors_in  # noqa: E402 - see above
 from tests.live.daemon import Daemon  # noqa: E402 - see above
