@@ -22,7 +22,7 @@ __all__ = ["hand_over"]
 _log = get_logger(__name__)
 
 #: How often to look whether members still have to hear of it.
-_LOOK_S: Final = 0.02
+_LOOK_S: Final = 0.05
 
 
 async def hand_over(node: Node, listener: Listener, linger_s: float) -> None:

@@ -21,6 +21,7 @@ from coterie_server.net.faults import answer_to_unsupported, log_unencodable, re
 from coterie_server.net.guard import Guard, guard_for, take_login
 from coterie_server.net.incoming import Incoming
 from coterie_server.net.last_answer import LastAnswer
+from coterie_server.net.members import NOT_COORDINATOR
 from coterie_server.net.outgoing import Outgoing
 from coterie_server.net.registry import Registry
 from coterie_server.net.stats import CloseReason
@@ -58,10 +59,11 @@ class Connection(asyncio.Protocol):
         "exchanges",
         "gone",
         "guard",
+        "has_member",
         "hurry",
         "incoming",
         "last_answer",
-        "note_reply",
+        "on_reply",
         "opened_ms",
         "peer",
         "principal",
@@ -77,7 +79,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, registry: Registry, endpoint: Endpoint, who: Principal = ANONYMOUS) -> None:
         self._registry, self.endpoint, self.principal = registry, endpoint, who
         self.advertised, self.last_answer = endpoint.advertised, LastAnswer()
-        self.note_reply, self.turns = registry.members.answered, registry.turns
+        self.on_reply, self.turns = registry.on_reply, registry.turns
         self.strangers, self.times = registry.strangers, TimeLimits()
         self.incoming = Incoming(registry.limits, self.times, registry.charge)
         self._fast_path, self._outgoing = FastPath(registry.fast_answers), Outgoing(registry)
@@ -87,8 +89,8 @@ class Connection(asyncio.Protocol):
         self._scheduled = False  # The backlog is looked at in the loop's next turn.
         self._corked = False  # Answers are collected, to be sent together.
         self._reading = True  # What this connection last told its transport.
-        self.peer, self.gone, self._close_reason = Peer(), False, CloseReason.PEER
-        self.window = registry.limits.max_requests_in_flight
+        self.peer, self.gone, self.has_member = Peer(), False, False
+        self._close_reason, self.window = CloseReason.PEER, registry.limits.max_requests_in_flight
         #: Stands before the connection until its client is known; None from then on.
         self.guard: Guard | None = guard_for(self, endpoint.terms.authenticator)
 
@@ -153,8 +155,7 @@ class Connection(asyncio.Protocol):
     def _answer_at_once(self, payload: bytes, now: float) -> bool:
         """Answer a single request without making an exchange of it; False if that can't be done.
 
-        There are more heartbeats than all other requests together, and nothing has to be waited
-        for with most of them.
+        Heartbeats outnumber all other requests, and most of them have nothing to wait for.
         """
         registry = self._registry
         is_slow = payload[API] not in registry.fast_answers
@@ -169,7 +170,9 @@ class Connection(asyncio.Protocol):
             return False
         frame, api, message = found
         registry.requests += 1
-        self.note_reply(api, message, int(now * 1000), self)
+        self.has_member = message.error_code != NOT_COORDINATOR
+        if self.on_reply is not None:
+            self.on_reply(api, message, int(now * 1000))
         self._outgoing.write(frame)
         return True
 
@@ -310,10 +313,8 @@ class Connection(asyncio.Protocol):
 
     def check(self, now: float) -> None:
         """Close if a limit of time is over, else set `times.due` to when to look again."""
-        limits, is_waiting = self._registry.limits, bool(self.exchanges)
-        broken = self.times.find_broken(
-            now, limits, is_reading=self._reading, is_waiting=is_waiting
-        )
+        limits, waits = self._registry.limits, bool(self.exchanges)
+        broken = self.times.find_broken(now, limits, is_reading=self._reading, is_waiting=waits)
         if self.gone:
             self._transport.abort()  # it had its time to send the rest
         elif broken is not None:

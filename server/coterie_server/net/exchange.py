@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, Protocol, final
 
 from coterie_protocol import ApiKey, Request, encode_response_in_turns
+from coterie_server.net.members import OF_MEMBERS, is_of_coordinator
 from coterie_server.turns import Unfinished, begin
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from coterie_server.security import Principal
     from coterie_server.turns import Making, Turns
 
-__all__ = ["Exchange", "Handler", "NoteReply", "OnReply", "ReplyPath", "answered"]
+__all__ = ["Exchange", "Handler", "OnReply", "ReplyPath", "answered"]
 
 _NUMBER_BYTES: Final = 4
 
@@ -33,15 +34,11 @@ class OnReply(Protocol):
         """Take note of an answer that is about to be sent to a request that came then."""
 
 
-class NoteReply(Protocol):
-    """Takes note of answers, by their connections; may neither block nor raise."""
-
-    def __call__(self, api: ApiKey, message: Any, received_ms: int, connection: object, /) -> None:  # noqa: ANN401
-        """Take note of an answer that is about to be sent to a request that came then."""
-
-
 class ReplyPath(Protocol):
     """What an exchange needs of its connection."""
+
+    #: Whether a member takes this node for its coordinator.
+    has_member: bool
 
     @property
     def peer(self) -> Peer:
@@ -64,8 +61,8 @@ class ReplyPath(Protocol):
         """Whether nothing can be sent any more."""
 
     @property
-    def note_reply(self) -> NoteReply:
-        """What is called for every answer."""
+    def on_reply(self) -> OnReply | None:
+        """What is called for every answer, if anything."""
 
     @property
     def last_answer(self) -> LastAnswer:
@@ -220,7 +217,11 @@ class Exchange:
     def _send(self, message: Any, frame: bytes) -> None:  # noqa: ANN401  # as above
         path = self._path
         self.frame = frame
-        path.note_reply(self.request.api_key, message, self.received_ms, path)
+        api = self.request.api_key
+        if api in OF_MEMBERS:
+            path.has_member = is_of_coordinator(api, message)
+        if path.on_reply is not None:
+            path.on_reply(api, message, self.received_ms)
         path.flush()
 
     def when_gone(self, forget: Callable[[Exchange], object] | None) -> None:

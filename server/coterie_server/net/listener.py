@@ -138,7 +138,7 @@ class Listener:
     @property
     def members(self) -> int:
         """How many connections have members that take this node for their coordinator."""
-        return len(self._registry.members)
+        return self._registry.members
 
     def stop_accepting(self) -> None:
         """Listen no more; connections at hand carry on."""

@@ -23,7 +23,6 @@ from coterie_server.net.exchange import Exchange, Handler, OnReply
 from coterie_server.net.fast_path import FastAnswer, by_api
 from coterie_server.net.incoming import Incoming
 from coterie_server.net.limits import Limits
-from coterie_server.net.members import MemberConnections
 from coterie_server.net.outbox import Outbox
 from coterie_server.net.slices import Slices
 from coterie_server.net.stats import CloseReason, NetStats, RefuseReason
@@ -81,6 +80,7 @@ class OpenConnection(Protocol):
     exchanges: deque[Exchange]
     incoming: Incoming
     times: TimeLimits
+    has_member: bool
 
     @property
     def guard(self) -> object:
@@ -118,7 +118,7 @@ class Registry:
         has_hung_up: Callable[[asyncio.BaseTransport], bool] = has_hung_up,
     ) -> None:
         self.handle = handler.handle
-        self.members = MemberConnections(on_reply)
+        self.on_reply = on_reply
         self.fast_answers = by_api(at_once or {})
         self.limits = limits
         self.now = now
@@ -151,6 +151,11 @@ class Registry:
 
     def __contains__(self, connection: object) -> bool:
         return connection in self._connections
+
+    @property
+    def members(self) -> int:
+        """How many connections have members that take this node for their coordinator."""
+        return sum(each.has_member for each in self._connections)
 
     @property
     def unfinished_bytes(self) -> int:
@@ -213,7 +218,6 @@ class Registry:
         """Count a connection out."""
         self._connections.discard(connection)
         self.strangers.discard(connection)
-        self.members.forget(connection)
         self._closed[reason] += 1
         self.admission.leave(connection.peer.address, connection.endpoint)
         if not self._connections and self.on_empty is not None:

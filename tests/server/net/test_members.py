@@ -10,8 +10,9 @@ import pytest
 from coterie_protocol import ApiKey
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.messages import HeartbeatResponse
 from coterie_server.net import Connection, Limits, Registry
-from coterie_server.net.members import MemberConnections
+from coterie_server.net.members import OF_MEMBERS, is_of_coordinator
 from tests.server.net.doubles import (
     ENDPOINT,
     Clock,
@@ -19,10 +20,9 @@ from tests.server.net.doubles import (
     FakeTransport,
     ParkingHandler,
     heartbeat,
-    ok,
 )
 
-BEATS = [
+ANSWERS = [
     (ApiKey.HEARTBEAT, m.HeartbeatResponse()),
     (
         ApiKey.JOIN_GROUP,
@@ -30,57 +30,73 @@ BEATS = [
     ),
     (ApiKey.SYNC_GROUP, m.SyncGroupResponse(assignment=b"")),
 ]
+#: How a heartbeat is answered: at once, or by the handler, later.
+WAYS = ["at once", "later"]
 
 
-def answered(members: MemberConnections, api: ApiKey, message: Any, connection: str = "c") -> int:
-    members.answered(api, message, 0, connection)
-    return len(members)
-
-
-@pytest.mark.parametrize(("api", "answer"), BEATS)
-def test_who_is_answered_as_a_member_counts_until_it_is_sent_elsewhere(
+@pytest.mark.parametrize(("api", "answer"), ANSWERS)
+def test_who_answers_a_member_is_its_coordinator_unless_it_says_that_it_is_not(
     api: ApiKey, answer: Any
 ) -> None:
-    members = MemberConnections()
-    elsewhere = replace(answer, error_code=ErrorCode.NOT_COORDINATOR)
-    rebalancing = replace(answer, error_code=ErrorCode.REBALANCE_IN_PROGRESS)
-    assert answered(members, api, rebalancing) == 1
-    assert answered(members, api, elsewhere) == 0
-    assert answered(members, api, elsewhere, "other") == 0
-    assert answered(members, api, answer) == 1
+    assert api in OF_MEMBERS
+    assert is_of_coordinator(api, answer)
+    assert is_of_coordinator(api, replace(answer, error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+    assert not is_of_coordinator(api, replace(answer, error_code=ErrorCode.NOT_COORDINATOR))
 
 
-def test_who_leaves_is_a_member_no_longer() -> None:
-    members = MemberConnections()
-    answered(members, ApiKey.HEARTBEAT, m.HeartbeatResponse())
-    assert answered(members, ApiKey.LEAVE_GROUP, m.LeaveGroupResponse()) == 0
+def test_who_leaves_has_a_coordinator_no_longer() -> None:
+    assert ApiKey.LEAVE_GROUP in OF_MEMBERS
+    assert not is_of_coordinator(ApiKey.LEAVE_GROUP, m.LeaveGroupResponse())
 
 
-def test_who_asks_for_other_things_is_no_member() -> None:
-    members = MemberConnections()
-    assert answered(members, ApiKey.OFFSET_COMMIT, m.OffsetCommitResponse(topics=())) == 0
-    answered(members, ApiKey.HEARTBEAT, m.HeartbeatResponse())
-    assert answered(members, ApiKey.OFFSET_COMMIT, m.OffsetCommitResponse(topics=())) == 1
+class Members:
+    """A registry with connections of members."""
+
+    def __init__(self) -> None:
+        self._handler = ParkingHandler()
+        self._at_once: list[HeartbeatResponse | None] = []
+        self._registry = Registry(
+            self._handler,
+            Limits(),
+            now=Clock(),
+            call_soon=lambda post: post(),
+            at_once={ApiKey.HEARTBEAT: lambda *_: self._at_once.pop(0)},
+        )
+
+    def connect(self) -> FakeClient:
+        connection = Connection(self._registry, ENDPOINT)
+        client = FakeClient(connection, FakeTransport(connection, ("127.0.0.1", 4711)))
+        connection.connection_made(client.transport)
+        return client
+
+    def count_after(self, client: FakeClient, error: ErrorCode, way: str) -> int:
+        """How many there are once a heartbeat was answered so."""
+        answer = HeartbeatResponse(error_code=error)
+        self._at_once.append(answer if way == "at once" else None)
+        client.send(heartbeat(1))
+        if way == "later":
+            self._handler.exchanges.pop().reply(answer)
+        return self._registry.members
+
+    def count(self) -> int:
+        return self._registry.members
 
 
-def test_a_member_on_either_way_to_its_answer_counts_until_its_connection_is_gone() -> None:
-    handler, at_once = ParkingHandler(), [ok(), None]
-    registry = Registry(
-        handler,
-        Limits(),
-        now=Clock(),
-        call_soon=lambda post: post(),
-        at_once={ApiKey.HEARTBEAT: lambda *_: at_once.pop(0)},
-    )
-    clients = []
-    for answers in (0, 1):
-        connection = Connection(registry, ENDPOINT)
-        clients.append(FakeClient(connection, FakeTransport(connection, ("127.0.0.1", 4711))))
-        connection.connection_made(clients[-1].transport)
-        assert len(registry.members) == answers
-        clients[-1].send(heartbeat(1))
-    handler.answer([0])
-    assert len(registry.members) == 2
-    for left, client in ((1, clients[0]), (0, clients[1])):
-        client.lose()
-        assert len(registry.members) == left
+@pytest.mark.parametrize("first", WAYS)
+@pytest.mark.parametrize("then", WAYS)
+def test_a_connection_has_members_until_they_are_sent_elsewhere(first: str, then: str) -> None:
+    members = Members()
+    client, other = members.connect(), members.connect()
+    assert members.count_after(client, ErrorCode.NONE, first) == 1
+    assert members.count_after(other, ErrorCode.NOT_COORDINATOR, first) == 1
+    assert members.count_after(client, ErrorCode.REBALANCE_IN_PROGRESS, then) == 1
+    assert members.count_after(client, ErrorCode.NOT_COORDINATOR, then) == 0
+    assert members.count_after(client, ErrorCode.NONE, then) == 1
+
+
+def test_a_connection_that_is_gone_has_no_members() -> None:
+    members = Members()
+    client = members.connect()
+    members.count_after(client, ErrorCode.NONE, "at once")
+    client.lose()
+    assert members.count() == 0

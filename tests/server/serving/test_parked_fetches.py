@@ -74,14 +74,14 @@ class Client:
     turns = Turns(lambda _turn: None)
 
     def __init__(self) -> None:
-        self.gone = False
+        self.gone = self.has_member = False
         self.last_answer = LastAnswer()
         self.flushed = 0
         self.sent: list[FetchResponse] = []
         self.exchanges: list[Exchange] = []
         self.goes_when_answered = False
 
-    def note_reply(self, _api: ApiKey, message: FetchResponse, *_: object) -> None:
+    def on_reply(self, _api: ApiKey, message: FetchResponse, _received_ms: int, /) -> None:
         """Keep an answer."""
         self.sent.append(message)
 
