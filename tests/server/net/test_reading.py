@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from coterie_server.net import CloseReason, Exchange, Limits, Listener
 from coterie_server.net.registry import has_hung_up
+from coterie_server.net.slices import Slices
 from tests.server.net.doubles import FakeListener, ParkingHandler, heartbeat, ok, until
 from tests.support.profiles import examples
 
@@ -71,7 +73,11 @@ class AnyInterleaving(RuleBasedStateMachine):
             ),
             together=together,
         )
-        self.listener.registry.stopwatch = lambda: self.handler.passed_s
+        registry = self.listener.registry
+        registry.stopwatch = lambda: self.handler.passed_s
+        # What the loop is to do for all connections together, and not for this one.
+        self.for_all: list[Callable[[], None]] = []
+        registry.slices = Slices(self.for_all.append)
         self.client = self.listener.connect()
         self.wire = b""
         self.whole = 0
@@ -147,6 +153,10 @@ class AnyInterleaving(RuleBasedStateMachine):
     @rule()
     def turn(self) -> None:
         """Let the loop turn."""
+        for_all = self.for_all[:]
+        self.for_all.clear()
+        for call in for_all:
+            call()
         self.listener.turn()
 
     @precondition(lambda self: self.handler.open)
