@@ -30,15 +30,17 @@ from coterie_server.topics.checks import (
 from coterie_server.turns import Piece, begin
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     from coterie_protocol.messages import (
         MetadataRequest,
         MetadataRequestTopic,
         MetadataResponsePartition,
     )
+    from coterie_server.address import Address
     from coterie_server.topics.records import TopicRow
     from coterie_server.topics.step import Request, Step
+    from coterie_server.topics.topic_table import MetadataPartitions
     from coterie_server.turns import Making, Unfinished
 
 __all__ = ["metadata"]
@@ -67,7 +69,18 @@ def metadata(step: Step, request: Request) -> MetadataResponse | Unfinished:
         asked = asked or None
     if asked is not None and _is_malformed(request.version, asked):
         return _refused(asked)
-    return begin(_tell(step, request, _find(step, asked, message)))
+    found, nodes = _find(step, asked, message), step.nodes
+    cluster = _Cluster(nodes.reached_by(request), nodes.controller_id, step.config.cluster_id)
+    # Not of the step, which has the answer: an answer that is dropped would be in a cycle.
+    return begin(_tell(message, cluster, found, step.metadata_partitions))
+
+
+class _Cluster(NamedTuple):
+    """What is told beside topics."""
+
+    nodes: Sequence[tuple[int, Address]]
+    controller_id: int
+    cluster_id: str
 
 
 class _Missing(NamedTuple):
@@ -82,17 +95,17 @@ class _Missing(NamedTuple):
 _Found = list["TopicRow | _Missing"]
 
 
-def _tell(step: Step, request: Request, found: _Found) -> Making[MetadataResponse]:
-    message: MetadataRequest = request.message
+def _tell(
+    message: MetadataRequest, cluster: _Cluster, found: _Found, made: MetadataPartitions
+) -> Making[MetadataResponse]:
     operations = _TOPIC_OPERATIONS if message.include_topic_authorized_operations else _NOT_ASKED
-    nodes = step.nodes.reached_by(request)
-    node_ids, controller_id = tuple(node_id for node_id, _ in nodes), step.nodes.controller_id
+    node_ids = tuple(node_id for node_id, _ in cluster.nodes)
     topics, piece = [], Piece()
     for each in found:
         if isinstance(each, _Missing):
             topics.append(_tell_missing(each, operations))
         else:
-            partitions = yield from step.metadata_partitions.first(each.partitions, node_ids)
+            partitions = yield from made.first(each.partitions, node_ids)
             topics.append(_tell_topic(each, partitions, operations))
         # Partitions are made once, but written each time, which takes turns if this does.
         if piece.is_whole(1 + len(topics[-1].partitions)):
@@ -101,10 +114,10 @@ def _tell(step: Step, request: Request, found: _Found) -> Making[MetadataRespons
     return MetadataResponse(
         brokers=tuple(
             MetadataResponseBroker(node_id=node_id, host=address.host, port=address.port)
-            for node_id, address in nodes
+            for node_id, address in cluster.nodes
         ),
-        cluster_id=step.config.cluster_id,
-        controller_id=controller_id,
+        cluster_id=cluster.cluster_id,
+        controller_id=cluster.controller_id,
         topics=tuple(topics),
         cluster_authorized_operations=_CLUSTER_OPERATIONS if with_cluster else _NOT_ASKED,
     )

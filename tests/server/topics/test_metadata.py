@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import pytest
@@ -10,8 +11,10 @@ from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.messages import MetadataRequest, MetadataRequestTopic
 from coterie_protocol.schema import NIL_UUID
 from coterie_server.only_told import only_told
+from coterie_server.turns import AT_ONCE, Unfinished
 from tests.server.topics.harness import CLUSTER, NODE, CatalogueHarness, changed, topic_id
-from tests.support.requests import ADVERTISED
+from tests.support.requests import ADVERTISED, Asked
+from tests.support.uncollected import uncollected
 
 ALL = range(13)
 NOT_ASKED = -(2**31)
@@ -32,6 +35,19 @@ def by_id(*numbers: int, **more: Any) -> MetadataRequest:
 def told(reply: Any) -> list[tuple[str | None, int, int]]:
     """Name, error and number of partitions of each topic in a reply."""
     return [(t.name, t.error_code, len(t.partitions)) for t in reply.topics]
+
+
+def test_a_long_answer_that_is_dropped_is_gone_at_once() -> None:
+    """In a cycle it would stay until all of the memory is looked at, with all others like it."""
+    harness = CatalogueHarness()
+    asked = Asked(named(*(f"t{number}" for number in range(AT_ONCE * 2))), 12)
+    with uncollected():
+        outcome = harness.catalogue.handle(asked, harness.now_ms)
+        ((_, answer),) = outcome.replies
+        assert isinstance(answer, Unfinished)
+        left = weakref.ref(answer.making)
+        del outcome, answer
+        assert left() is None
 
 
 # -- the node ----------------------------------------------------------------------------------
