@@ -13,7 +13,6 @@ is made of many things is made by a generator, which yields when it has made a p
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, Final, TypeVar, final
 
@@ -91,27 +90,42 @@ class Turns:
 
     def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
         self._call_soon = call_soon
-        self._waiting: deque[tuple[Iterator[object], Callable[[], bool]]] = deque()
+        #: In order, by whom it is for.
+        self._waiting: dict[object, Iterator[object]] = {}
+        self._is_scheduled = False
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def do(self, work: Iterator[object], is_wanted: Callable[[], bool] = lambda: True) -> None:
-        """Do some work, from the next turn on, for as long as it is wanted; it may not raise."""
-        if not self._waiting:
+    def do(self, work: Iterator[object], asker: object = None) -> None:
+        """Do some work, from the next turn on; it may not raise.
+
+        What is for an asker, who has one such thing at a time, can be forgotten.
+        """
+        self._waiting[work if asker is None else asker] = work
+        self._schedule()
+
+    def forget(self, asker: object) -> None:
+        """Do nothing more for one who has gone; nothing is kept until its turn would come."""
+        self._waiting.pop(asker, None)
+
+    def _schedule(self) -> None:
+        if self._waiting and not self._is_scheduled:
+            self._is_scheduled = True
             self._call_soon(self._turn)
-        self._waiting.append((work, is_wanted))
 
     def _turn(self) -> None:
-        work, is_wanted = self._waiting[0]
+        self._is_scheduled = False
+        if not self._waiting:
+            return
+        asker, work = next(iter(self._waiting.items()))
         is_over = True
         try:
-            is_over = not is_wanted() or next(work, self) is self
+            is_over = next(work, self) is self
         finally:
-            if is_over:
-                self._waiting.popleft()
-            if self._waiting:
-                self._call_soon(self._turn)
+            if is_over and self._waiting.get(asker) is work:
+                del self._waiting[asker]
+            self._schedule()
 
 
 @final
@@ -124,26 +138,46 @@ class OneByOne:
 
     def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
         self._call_soon = call_soon
-        self._waiting: deque[Callable[[], None]] = deque()
+        #: In order.
+        self._waiting: dict[Callable[[], None], None] = {}
+        #: What actions go on with; the last is next.
+        self._begun: list[Callable[[], None]] = []
         self._is_scheduled = self._is_calling = False
 
+    def __len__(self) -> int:
+        return len(self._waiting) + len(self._begun)
+
     def call_soon(self, action: Callable[[], None]) -> None:
-        """Have an action called."""
+        """Have an action called, once for however often it is wanted until then."""
         if self._is_calling:
-            self._waiting.appendleft(action)
+            self._begun.append(action)
         else:
-            self._waiting.append(action)
+            self._waiting[action] = None
         self._schedule()
 
+    def forget(self, action: Callable[[], None]) -> None:
+        """Don't call an action that is of no use any more, and that would do nothing if called."""
+        self._waiting.pop(action, None)
+
     def _schedule(self) -> None:
-        if self._waiting and not self._is_scheduled:
+        if len(self) and not self._is_scheduled:
             self._is_scheduled = True
             self._call_soon(self._turn)
 
+    def _next(self) -> Callable[[], None] | None:
+        if self._begun:
+            return self._begun.pop()
+        action = next(iter(self._waiting), None)
+        if action is not None:
+            del self._waiting[action]
+        return action
+
     def _turn(self) -> None:
+        action = self._next()
         self._is_scheduled, self._is_calling = False, True
         try:
-            self._waiting.popleft()()
+            if action is not None:
+                action()
         finally:
             self._is_calling = False
             self._schedule()

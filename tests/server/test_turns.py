@@ -62,13 +62,51 @@ def test_one_thing_is_finished_before_the_next_is_begun() -> None:
 def test_what_is_no_longer_wanted_is_dropped() -> None:
     loop, log = SlowLoop(), list[str]()
     turns = Turns(loop.call_soon)
-    wanted = [True]
-    turns.do(pieces(log, "a", 3), lambda: bool(wanted))
+    turns.do(pieces(log, "a", 3), "the first")
     turns.do(pieces(log, "b", 1))
     loop.turn()
-    wanted.clear()
+    turns.forget("the first")
     loop.run()
     assert log == ["a0", "b0"]
+
+
+def test_what_is_no_longer_wanted_is_let_go_of_at_once_also_behind_others() -> None:
+    """Or else those who ask and go would pile up behind one that takes long."""
+    loop, log = SlowLoop(), list[str]()
+    turns = Turns(loop.call_soon)
+    turns.do(pieces(log, "a", 3))
+    for number in range(1000):
+        turns.do(pieces(log, "b", 1), number)
+        turns.forget(number)
+        turns.forget(number)  # no harm
+    assert len(turns) == 1
+    assert loop.run() == 4
+    assert log == ["a0", "a1", "a2"]
+
+
+def test_work_may_forget_itself() -> None:
+    loop, log = SlowLoop(), list[str]()
+    turns = Turns(loop.call_soon)
+
+    def forgetting() -> Iterator[None]:
+        turns.forget("me")
+        yield
+
+    turns.do(forgetting(), "me")
+    turns.do(pieces(log, "b", 1))
+    loop.run()
+    assert (log, len(turns)) == (["b0"], 0)
+
+
+def test_turns_go_on_after_all_was_forgotten() -> None:
+    loop, log = SlowLoop(), list[str]()
+    turns = Turns(loop.call_soon)
+    turns.do(pieces(log, "a", 1), "me")
+    turns.forget("me")
+    turns.do(pieces(log, "b", 1))
+    assert len(loop.waiting) == 1  # not one turn for each
+    loop.run()
+    assert log == ["b0"]
 
 
 def test_of_actions_one_is_called_in_each_turn_and_what_it_goes_on_with_is_next() -> None:
@@ -86,6 +124,20 @@ def test_of_actions_one_is_called_in_each_turn_and_what_it_goes_on_with_is_next(
         loop.turn()
     assert log == ["a0", "a1", "b0", "b1"]
     assert not loop.waiting
+
+
+def test_actions_that_wait_are_let_go_of_at_once_when_forgotten() -> None:
+    loop, log = SlowLoop(), list[str]()
+    one_by_one = OneByOne(loop.call_soon)
+    actions = [partial(log.append, str(number)) for number in range(100)]
+    for action in actions:
+        one_by_one.call_soon(action)
+    for action in actions[:-1]:
+        one_by_one.forget(action)
+    assert len(one_by_one) == 1
+    loop.run()
+    one_by_one.forget(actions[-1])  # no harm
+    assert log == ["99"]
 
 
 def test_action_that_fails_holds_up_nothing_behind_it() -> None:

@@ -61,6 +61,7 @@ class Connection(asyncio.Protocol):
         "guard",
         "has_member",
         "hurry",
+        "in_turns",
         "incoming",
         "last_answer",
         "on_reply",
@@ -89,7 +90,7 @@ class Connection(asyncio.Protocol):
         self._scheduled = False  # The backlog is looked at in the loop's next turn.
         self._corked = False  # Answers are collected, to be sent together.
         self._reading = True  # What this connection last told its transport.
-        self.peer, self.gone, self.has_member = Peer(), False, False
+        self.peer, self.gone, self.has_member, self.in_turns = Peer(), False, False, 0
         self._close_reason, self.window = CloseReason.PEER, registry.limits.max_requests_in_flight
         #: Stands before the connection until its client is known; None from then on.
         self.guard: Guard | None = guard_for(self, endpoint.terms.authenticator)
@@ -115,9 +116,8 @@ class Connection(asyncio.Protocol):
         if self.gone or registry.stopping:
             return  # What came before may have been dropped, and nothing leaps over it.
         registry.bytes_in += len(data)
-        times = self.times
-        times.active_at = now = registry.now()
-        times.is_silent = False
+        self.times.active_at = now = registry.now()
+        self.times.is_silent = False
         payloads = self.incoming.cut(data, now)
         if not self._reading:
             self._backlog += payloads
@@ -217,7 +217,7 @@ class Connection(asyncio.Protocol):
         began_at = stopwatch() if is_pipeline else 0.0
         ends_at = began_at + slices.next_s if is_pipeline else 0.0
         for payload in payloads:
-            if self.gone or len(exchanges) >= self.window or (taken and stopwatch() >= ends_at):
+            if self.gone or self.in_turns or self._full or (taken and stopwatch() >= ends_at):
                 break
             taken += 1
             if self.guard is not None and self.guard.takes(payload, received_ms):
@@ -258,8 +258,10 @@ class Connection(asyncio.Protocol):
             return
         if self.times.behind_since is not None and (unsent_bytes := self._outgoing.excess()):
             self.close_for(CloseReason.UNREAD_REPLIES, found=unsent_bytes)
-        elif self._outgoing.write_ready(soon=soon) and not self._reading:
-            self._go_on()
+        else:
+            self._outgoing.write_ready(soon=soon)
+            if not self._reading:
+                self._go_on()  # Also if nothing was sent: a long answer may be made.
 
     # Reading or not
 
@@ -269,7 +271,7 @@ class Connection(asyncio.Protocol):
             if not self.exchanges:
                 self.end(CloseReason.STOPPING)
             return
-        has_room = not self._full and self.times.behind_since is None
+        has_room = not (self._full or self.in_turns) and self.times.behind_since is None
         if self._left_over and has_room and not self._scheduled:
             self._scheduled = True
             self._registry.call_soon(self._work_off)
@@ -378,8 +380,7 @@ class Connection(asyncio.Protocol):
         """Close, for a reason that was logged."""
         if self.gone:
             return
-        self.gone = True
-        self._close_reason = reason
+        self.gone, self._close_reason = True, reason
         # What was answered before the request that we close for is still sent.
         if self.times.behind_since is None:
             self._outgoing.write_ready()

@@ -72,6 +72,9 @@ class ReplyPath(Protocol):
     def turns(self) -> Turns:
         """What finishes long answers."""
 
+    #: How many answers are being made in turns.
+    in_turns: int
+
     def flush(self) -> None:
         """Send the answers that are ready and behind no other request."""
 
@@ -99,6 +102,7 @@ class Exchange:
         "_complete",
         "_is_answered",
         "_path",
+        "_takes_turns",
         "_when_followed",
         "_when_gone",
         "frame",
@@ -113,7 +117,7 @@ class Exchange:
         self._when_gone: Callable[[Exchange], object] | None = None
         self._when_followed: Callable[[Exchange], object] | None = None
         self._complete: Callable[[Any], Any] | None = None
-        self._is_answered = False
+        self._is_answered = self._takes_turns = False
         #: The encoded answer; None until there is one.
         self.frame: bytes | None = None
         self.received_ms = received_ms
@@ -182,8 +186,9 @@ class Exchange:
                 path.close_for_unencodable(request, error)
                 return
         if type(message) is Unfinished:
-            self._when_gone = None
-            path.turns.do(self._finish(message), lambda: not path.gone)
+            self.take_turns()
+            path.turns.do(self._finish(message), self)
+            self._when_gone = path.turns.forget
             return
         try:
             number = request.correlation_id.to_bytes(_NUMBER_BYTES, signed=True)
@@ -217,12 +222,25 @@ class Exchange:
     def _send(self, message: Any, frame: bytes) -> None:  # noqa: ANN401  # as above
         path = self._path
         self.frame = frame
+        if self._takes_turns:
+            path.in_turns -= 1
         api = self.request.api_key
         if api in OF_MEMBERS:
             path.has_member = is_of_coordinator(api, message)
         if path.on_reply is not None:
             path.on_reply(api, message, self.received_ms)
         path.flush()
+
+    def take_turns(self) -> None:
+        """Note that the answer takes turns of the event loop to make.
+
+        Until it is there, the connection has no further request handled: what is begun holds far
+        more memory than what was asked, and a client that asks a hundred times at once would have
+        all others wait for a hundred answers.
+        """
+        if not self._takes_turns:
+            self._takes_turns = True
+            self._path.in_turns += 1
 
     def when_gone(self, forget: Callable[[Exchange], object] | None) -> None:
         """Have `forget` called, at once, if the connection goes before the reply is made.

@@ -200,8 +200,9 @@ class AccessControl:
         )
         verdict = screen(asking, exchange.message, exchange.version)
         if isinstance(verdict, Unfinished):
-            work = self._finish(exchange, route, verdict.making)
-            self._turns.do(work, lambda: not exchange.abandoned)
+            exchange.take_turns()
+            self._turns.do(self._finish(exchange, route, verdict.making), exchange)
+            exchange.when_gone(self._turns.forget)
         else:
             self._carry_out(exchange, route, verdict)
 

@@ -15,10 +15,11 @@ from coterie_protocol import messages as m
 from coterie_server.turns import AT_ONCE, Piece, Unfinished, begin
 
 if TYPE_CHECKING:
+    from coterie_server.net import Exchange
     from coterie_server.serving.context import PendingRequest
-    from coterie_server.turns import Making
+    from coterie_server.turns import Making, OneByOne
 
-__all__ = ["BATCH", "ask_all", "divide"]
+__all__ = ["BATCH", "ask_all", "divide", "in_turns"]
 
 #: How many groups are asked for at once; to delete so many takes some milliseconds.
 BATCH: Final = 250
@@ -29,6 +30,17 @@ _NAMES_AT_ONCE: Final = 5000
 HandOut = Callable[[int, "PendingRequest"], None]
 #: Calls something in the event loop's next turn.
 CallSoon = Callable[[Callable[[], None]], object]
+
+
+def in_turns(exchange: Exchange, parts: OneByOne) -> CallSoon:
+    """Has what is left of a request handed out when its turn comes, unless the client has gone."""
+
+    def call_soon(action: Callable[[], None]) -> None:
+        exchange.take_turns()
+        parts.call_soon(action)
+        exchange.when_gone(lambda _: parts.forget(action))
+
+    return call_soon
 
 
 def divide(

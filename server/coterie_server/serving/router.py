@@ -12,7 +12,7 @@ from coterie_server.serving import discovery
 from coterie_server.serving.access_control import KeptRights
 from coterie_server.serving.client_quotas import describe_quotas
 from coterie_server.serving.context import call_soon
-from coterie_server.serving.fan_out import ask_all, divide
+from coterie_server.serving.fan_out import ask_all, divide, in_turns
 from coterie_server.serving.unheard_topics import UnheardTopics
 from coterie_server.turns import OneByOne
 
@@ -113,7 +113,7 @@ class Router:
         self._shards[self._shard_of(exchange.message.group_id)].handle(exchange)
 
     def _to_several(self, exchange: Exchange) -> None:
-        divide(exchange, self._shard_of, self._hand_out, self._parts.call_soon)
+        divide(exchange, self._shard_of, self._hand_out, in_turns(exchange, self._parts))
 
     def _hand_out(self, shard: int, part: PendingRequest) -> None:
         self._shards[shard].handle(part)
@@ -131,7 +131,7 @@ class Router:
             return
         own = {shard.shard: shard.group_count for shard in self._shards if shard.is_owned}
         if own:
-            ask_all(exchange, own, self._hand_out, self._parts.call_soon)
+            ask_all(exchange, own, self._hand_out, in_turns(exchange, self._parts))
         else:
             exchange.reply(m.ListGroupsResponse(groups=()))
 

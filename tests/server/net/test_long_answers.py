@@ -16,6 +16,8 @@ from tests.server.net.doubles import FakeClient, FakeListener, heartbeat, ok
 
 VERSION = 4
 LENGTH = AT_ONCE * 3 + 1
+#: The heartbeat that is answered when a test says so.
+PARKED = 1
 LIST = encode_request(ListGroupsRequest(), VERSION, 7, "client")
 
 
@@ -24,8 +26,15 @@ def listed(number: int) -> ListedGroup:
     return ListedGroup(group_id=f"group-{number}", protocol_type="consumer")
 
 
+def beats() -> Making[Any]:
+    """Make the answer to a heartbeat, in more than one piece."""
+    yield
+    yield
+    return ok(PARKED)
+
+
 class Lister:
-    """A handler with a long list of groups; it answers heartbeats at once."""
+    """A handler with a long list of groups; it answers heartbeats at once, but for one."""
 
     def __init__(self, make: Callable[[int], Any] = listed) -> None:
         self.made = 0
@@ -36,11 +45,12 @@ class Lister:
         """Begin the answer."""
         self.exchanges.append(exchange)
         if isinstance(exchange.message, ListGroupsRequest):
-            exchange.reply(begin(self._list()))
-        else:
+            exchange.reply(begin(self.tell()))
+        elif exchange.request.correlation_id != PARKED:
             exchange.reply(ok(exchange.request.correlation_id))
 
-    def _list(self) -> Making[ListGroupsResponse]:
+    def tell(self) -> Making[ListGroupsResponse]:
+        """Make the answer."""
         return ListGroupsResponse(groups=(yield from each(range(LENGTH), self._count, Piece())))
 
     def _count(self, number: int) -> Any:
@@ -140,3 +150,74 @@ def test_an_answer_that_can_not_be_finished_closes_the_connection(log: LogLines)
     run(listener)
     assert client.transport.closing
     assert [line["log_level"] for line in log] == ["error"]
+
+
+def test_who_asks_and_goes_leaves_nothing_behind() -> None:
+    """Or else a flood of such clients would fill the memory, behind one that still waits."""
+    listener = FakeListener(Lister())
+    listener.connect().send(LIST)
+    for _ in range(100):
+        client = listener.connect()
+        client.send(LIST)
+        client.lose()
+    assert len(listener.registry.turns) == 1
+
+
+def test_a_client_has_one_long_answer_made_at_a_time() -> None:
+    """What is begun holds much more memory than what was asked."""
+    handler = Lister()
+    listener = FakeListener(handler)
+    client = listener.connect()
+    client.send(LIST * 3, heartbeat(8))
+    assert len(handler.exchanges) == 1
+    assert not client.transport.reading
+    run(listener)
+    assert [int.from_bytes(payload[:4]) for payload in client.payloads()] == [7, 7, 7, 8]
+    assert client.transport.reading
+
+
+def test_many_long_answers_to_one_client_keep_no_other_waiting_for_all_of_them() -> None:
+    listener = FakeListener(Lister())
+    greedy, other = listener.connect(), listener.connect()
+    greedy.send(LIST * 50)
+    other.send(LIST)
+    while not other.payloads():
+        listener.turn()
+    assert len(greedy.payloads()) <= 2
+
+
+def test_what_follows_a_long_answer_is_taken_also_if_an_earlier_one_is_parked() -> None:
+    handler = Lister()
+    listener = FakeListener(handler)
+    client = listener.connect()
+    client.send(heartbeat(PARKED), LIST, heartbeat(8))
+    run(listener)
+    parked, *others = handler.exchanges
+    assert [each.request.correlation_id for each in others] == [7, 8]
+    parked.reply(ok())
+    assert [int.from_bytes(payload[:4]) for payload in client.payloads()] == [PARKED, 7, 8]
+
+
+def test_what_follows_a_long_answer_that_comes_late_waits_until_it_is_made() -> None:
+    """As of a shard that stores first, and then answers what it was asked meanwhile."""
+    handler = Lister()
+    listener = FakeListener(handler)
+    client = listener.connect()
+    client.send(heartbeat(PARKED))
+    handler.exchanges[0].reply(begin(beats()))
+    client.send(heartbeat(8), heartbeat(9))
+    assert (len(handler.exchanges), client.transport.reading) == (1, False)
+    run(listener)
+    assert (client.answered(), client.transport.reading) == ([PARKED, 8, 9], True)
+
+
+def test_that_a_client_goes_is_seen_while_its_long_answer_is_made() -> None:
+    """What nobody waits for is not made, so it is read from unless it has sent more."""
+    handler = Lister()
+    listener = FakeListener(handler)
+    client = listener.connect()
+    client.send(LIST)
+    assert client.transport.reading
+    client.connection.eof_received()
+    run(listener)
+    assert handler.made == AT_ONCE

@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from coterie_server.net import CloseReason, Exchange, Limits, Listener
 from coterie_server.net.registry import has_hung_up
 from coterie_server.net.slices import Slices
+from coterie_server.turns import Making, Turns, Unfinished
 from tests.server.net.doubles import FakeListener, ParkingHandler, heartbeat, ok, until
 from tests.support.profiles import examples
 
@@ -33,6 +34,8 @@ class TimedHandler:
         self.at_once = False
         self.exchanges: list[Exchange] = []
         self.open: list[Exchange] = []
+        #: Those whose answers take turns.
+        self.long: list[Exchange] = []
         self.forgotten: list[Exchange] = []
 
     def handle(self, exchange: Exchange) -> None:
@@ -48,6 +51,22 @@ class TimedHandler:
         """Reply to one of those that wait."""
         exchange = self.open.pop(index)
         exchange.reply(ok(exchange.request.correlation_id))
+
+    def begin_answer(self, index: int) -> None:
+        """Reply to one of those that wait with what takes two turns."""
+        exchange = self.open.pop(index)
+        self.long.append(exchange)
+        exchange.reply(Unfinished(_long_answer(exchange.request.correlation_id)))
+
+    @property
+    def is_making(self) -> bool:
+        """Whether one is made."""
+        return any(exchange.frame is None for exchange in self.long)
+
+
+def _long_answer(number: int) -> Making[Any]:
+    yield
+    return ok(number)
 
 
 class AnyInterleaving(RuleBasedStateMachine):
@@ -78,6 +97,7 @@ class AnyInterleaving(RuleBasedStateMachine):
         # What the loop is to do for all connections together, and not for this one.
         self.for_all: list[Callable[[], None]] = []
         registry.slices = Slices(self.for_all.append)
+        registry.turns = Turns(self.for_all.append)
         self.client = self.listener.connect()
         self.wire = b""
         self.whole = 0
@@ -160,10 +180,11 @@ class AnyInterleaving(RuleBasedStateMachine):
         self.listener.turn()
 
     @precondition(lambda self: self.handler.open)
-    @rule(data=st.data())
-    def answer(self, data: st.DataObject) -> None:
+    @rule(data=st.data(), is_long=st.booleans())
+    def answer(self, data: st.DataObject, is_long: bool) -> None:  # noqa: FBT001
         """Reply to any of the requests that wait."""
-        self.handler.answer(data.draw(st.integers(0, len(self.handler.open) - 1)))
+        answer = self.handler.begin_answer if is_long else self.handler.answer
+        answer(data.draw(st.integers(0, len(self.handler.open) - 1)))
 
     @rule(wait_ms=st.sampled_from([1, SECOND_MS, 5 * SECOND_MS]))
     def sweep(self, wait_ms: int) -> None:
@@ -210,7 +231,7 @@ class AnyInterleaving(RuleBasedStateMachine):
         if self.is_open and not self.listener.registry.stopping:
             behind = len(self.client.transport.unsent) > 30
             left_over = self.whole - len(self.handler.exchanges) > 0 or self.is_bad
-            full = len(self.client.connection.exchanges) >= self.limit
+            full = len(self.client.connection.exchanges) >= self.limit or self.handler.is_making
             assert self.listener.waiting <= 1 + self.together
             assert self.listener.waiting or not left_over or full or behind
 

@@ -38,11 +38,20 @@ class Asked:
         self.message, self.version, self.principal = message, version, principal
         self.answer: Any = None
         self.closed = ""
+        self.takes_turns = False
         self._complete: Callable[[Any], Any] = lambda answer: answer
 
     def narrow(self, message: Any, complete: Callable[[Any], Any]) -> None:
         """Ask for less."""
         self.message, self._complete = message, complete
+
+    def take_turns(self) -> None:
+        """Have nothing further taken meanwhile."""
+        self.takes_turns = True
+
+    def when_gone(self, forget: Callable[[Asked], object]) -> None:
+        """Note how the request is forgotten."""
+        self.forget = forget
 
     def reply(self, message: Any) -> None:
         """Take the answer."""
@@ -142,9 +151,20 @@ def test_very_many_names_are_looked_at_in_turns() -> None:
     asked = Asked(m.DeleteGroupsRequest(groups_names=MANY), 2)
     desk.routes[m.DeleteGroupsRequest](cast(Exchange, asked))
     assert len(desk.waiting) == 1  # the answer is not made yet
+    assert asked.takes_turns
     while desk.waiting:
         desk.waiting.pop(0)()
     assert len(asked.answer.results) == len(MANY)
+
+
+def test_very_many_names_of_a_client_that_has_gone_are_looked_at_no_more() -> None:
+    desk = Desk()
+    asked = Asked(m.DeleteGroupsRequest(groups_names=MANY), 2)
+    desk.routes[m.DeleteGroupsRequest](cast(Exchange, asked))
+    asked.forget(asked)
+    while desk.waiting:
+        desk.waiting.pop(0)()
+    assert asked.answer is None
 
 
 @pytest.mark.asyncio

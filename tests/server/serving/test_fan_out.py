@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
+from coterie_protocol import encode_request
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
-from coterie_server.serving.fan_out import BATCH, ask_all, divide
+from coterie_server.net import Exchange
+from coterie_server.serving.fan_out import BATCH, ask_all, divide, in_turns
 from coterie_server.turns import AT_ONCE, OneByOne
+from tests.server.net.doubles import FakeListener
 from tests.support.requests import Pending
 from tests.support.turns import SlowLoop, finished
 
@@ -201,3 +204,44 @@ async def test_a_long_list_is_asked_for_one_large_shard_at_a_time() -> None:
     assert asked == [0, 1]
     loop.turn()
     assert asked == [0, 1, 2, 3, 4]
+
+
+class Node:
+    """Hands what it is asked to a shard that answers never."""
+
+    def __init__(self) -> None:
+        self.loop = SlowLoop()
+        self.parts = OneByOne(self.loop.call_soon)
+        self.taken = 0
+
+    def handle(self, exchange: Exchange) -> None:
+        """Hand out a request when its turn comes."""
+        self.taken += 1
+        turns = in_turns(exchange, self.parts)
+        divide(exchange, shard_of, lambda _shard, _part: None, turns)
+
+
+DELETE_MANY: Final = encode_request(
+    m.DeleteGroupsRequest(groups_names=tuple(f"g{number}" for number in range(BATCH + 1))), 2, 7
+)
+
+
+async def test_clients_that_ask_for_very_many_groups_and_go_leave_nothing_behind() -> None:
+    """Or else a flood of them would fill the memory, behind one that still waits."""
+    node = Node()
+    listener = FakeListener(node)
+    listener.connect().send(DELETE_MANY)
+    for _ in range(100):
+        client = listener.connect()
+        client.send(DELETE_MANY)
+        client.lose()
+    assert (node.taken, len(node.parts)) == (101, 1)
+
+
+async def test_of_one_client_a_single_request_for_very_many_groups_is_taken_at_a_time() -> None:
+    """Or else it would have all others wait for as many as it can send at once."""
+    node = Node()
+    client = FakeListener(node).connect()
+    client.send(DELETE_MANY, DELETE_MANY, DELETE_MANY)
+    assert (node.taken, len(node.parts)) == (1, 1)
+    assert not client.transport.reading

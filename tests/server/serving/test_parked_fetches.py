@@ -75,6 +75,7 @@ class Client:
 
     def __init__(self) -> None:
         self.gone = self.has_member = False
+        self.in_turns = 0
         self.last_answer = LastAnswer()
         self.flushed = 0
         self.sent: list[FetchResponse] = []
