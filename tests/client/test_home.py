@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from coterie_client import Admin, Directory, Group
-from coterie_client.errors import GroupMisuseError
+from coterie_client.errors import GroupMisuseError, NoOwnerError
 from coterie_client.home import Home
 from tests.client.group.world import world
 
@@ -88,6 +88,7 @@ async def test_an_administrator_is_used_in_the_loop_of_its_first_call_only() -> 
     async with world(1) as here, Admin(here.address) as admin:
         await admin.topics.list()
         await refused(alone(admin.topics.list))
+        await refused(alone(admin.aclose))
         assert await admin.topics.list()
 
 
@@ -107,6 +108,15 @@ def test_an_administrator_of_a_loop_that_has_ended_says_so_at_once() -> None:
 async def test_a_directory_is_used_in_its_own_loop_only() -> None:
     async with Directory("http://127.0.0.1:1", "g") as directory:
         await refused(alone(lambda: directory.owner(partition=0, wait=0)))
+        await refused(alone(directory.aclose))
+        with pytest.raises(NoOwnerError):  # it has not been closed
+            await directory.owner(partition=0, wait=0)
+
+
+@pytest.mark.asyncio
+async def test_what_was_never_used_is_closed_anywhere() -> None:
+    for made in (Admin("127.0.0.1:1"), Directory("http://127.0.0.1:1", "g")):
+        assert await asyncio.to_thread(outcome_in_a_thread, alone(made.aclose)) is None
 
 
 def test_the_thread_of_a_loop_may_use_a_client_while_the_loop_pauses() -> None:

@@ -98,7 +98,8 @@ class Caller:
         self.network = network
         self._timing = timing
         self._random = random
-        self._home = Home("An Admin")
+        #: Where it is used; whatever is asked for has to come from there.
+        self.home = Home("An Admin")
         self._coordinators: dict[str, NodeAddress] = {}
         #: The groups whose coordinators were looked for.
         self._sought: set[str] = set()
@@ -140,7 +141,7 @@ class Caller:
         `done_if` are the errors that mean success for an item whose former attempt was in doubt:
         what was to be deleted no longer exists.
         """
-        self._home.require()
+        self.home.require()
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + self._timing.timeout_ms / 1000
         results = Results[K, V]({item: Result() for item in items})

@@ -112,6 +112,7 @@ class Admin:
 
     async def aclose(self) -> None:
         """Close all connections, failing pending requests. Idempotent."""
+        self._caller.home.require()
         await self._network.aclose()
 
     async def __aenter__(self) -> Self:

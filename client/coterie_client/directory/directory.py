@@ -206,6 +206,7 @@ class Directory:
 
     async def aclose(self) -> None:
         """Watch no longer; those that wait for an owner get an error.  Idempotent."""
+        self._home.require()
         self._is_closed = True
         self._tell()
         if self._task is not None:
