@@ -393,9 +393,8 @@ class Connection(asyncio.Protocol):
         """Free what the client made us hold, though a parked exchange may hold on to this."""
         self.gone = True
         exchanges = self._outgoing.take_all()
-        self._backlog = []
         self.incoming.let_go()
         self._fast_path.forget()
-        self.guard = None  # which leads back here
+        self._backlog, self.guard = [], None  # The guard leads back here.
         for exchange in exchanges:
             exchange.abandon()
