@@ -69,8 +69,10 @@ async def test_fenced_appends_leave_nothing(store: Store) -> None:
         assert await left_behind() == 0
 
 
-async def test_attempts_to_connect_leave_nothing() -> None:
-    link = Link(Address.parse("postgresql://ann@127.0.0.1:1/none?connect_timeout=0.1"))
+@pytest.mark.parametrize("hosts", ["127.0.0.1:1", "127.0.0.1:1,127.0.0.1:2"])
+async def test_attempts_to_connect_leave_nothing(hosts: str) -> None:
+    """Of several servers, each is tried, and all may be away, as during a fail-over."""
+    link = Link(Address.parse(f"postgresql://ann@{hosts}/none?connect_timeout=0.1"))
     await refused(link.run(lambda session: session.execute("SELECT 1")))  # what is made once stays
     with uncollected():
         for _ in range(3):  # of these, each is several attempts

@@ -311,7 +311,7 @@ class Link:
             try:
                 good, session = await attempts.first(share_s)
             except (*FAILURES, StandbyError) as error:
-                failure = error
+                failure = without_frames(error)
             else:
                 self._hosts.remove(good)
                 self._hosts.insert(0, good)
