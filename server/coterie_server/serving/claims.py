@@ -27,6 +27,8 @@ class Claims:
         #: The shards that are being claimed; former leases on them are not to be renewed.
         self.under_way: set[int] = set()
         self.in_doubt: set[int] = set()
+        #: What was leased to this node without being held, when the store was last looked at.
+        self.stray: list[Lease] = []
 
     @property
     def unsure(self) -> set[int]:
@@ -56,13 +58,9 @@ class Claims:
             raise
         self.in_doubt.difference_update(shards)
 
-    async def give_back(self, survey: Survey, held: Collection[int]) -> None:
-        """Release what is leased to this node without being held: no node would serve it.
-
-        It stays in doubt until it is claimed again, so that it is not taken for this node's former
-        share.
-        """
-        stray = [
+    def look(self, survey: Survey, held: Collection[int]) -> None:
+        """Find out what is leased to this node without being held."""
+        self.stray = [
             lease
             for lease in survey.leases
             if lease.owner == self._owner
@@ -70,5 +68,12 @@ class Claims:
             and lease.shard in self.in_doubt - self.under_way
             and lease.shard not in held
         ]
-        if stray:
-            await self._store.release(stray)
+
+    async def give_back(self) -> None:
+        """Release what is leased to this node without being held: no node would serve it.
+
+        It stays in doubt until it is claimed again, so that it is not taken for this node's former
+        share.
+        """
+        if self.stray:
+            await self._store.release(self.stray)

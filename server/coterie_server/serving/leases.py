@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import math
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from coterie_server.log.logger import get_logger
 from coterie_server.serving.claims import Claims
@@ -24,19 +24,18 @@ from coterie_server.serving.lease_trust import LeaseTrust
 from coterie_server.serving.patience import Patience
 from coterie_server.serving.shares import Move, Scene, given_at_once, next_move
 from coterie_server.serving.trial import Trial
+from coterie_server.serving.troubles import LeaseTroubles
 from coterie_server.serving.waiters import Bell
 from coterie_server.storage import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping, Sequence
+    from collections.abc import Awaitable, Mapping, Sequence
 
     from coterie_server.serving.cluster import Cluster
     from coterie_server.serving.lease_terms import LeaseHolder, LeaseTerms
     from coterie_server.storage import Lease, Store
 
 __all__ = ["LeaseKeeper"]
-
-T = TypeVar("T")
 
 _log = get_logger(__name__)
 
@@ -92,8 +91,7 @@ class LeaseKeeper:
         self._trial, self._renewed_s = Trial(lease_s), -math.inf
         # Who is alone with a store has nobody to respect.
         self._patience = Patience(self._owner, 0.0 if look_ms is None else lease_s)
-        #: Why the leases can't be renewed; empty if they can.
-        self.trouble = ""
+        self.troubles = LeaseTroubles(self._renew_every_s, self._doubt)
 
     # -- life ----------------------------------------------------------------------------------
 
@@ -199,7 +197,8 @@ class LeaseKeeper:
         await self._store.withdraw(self._owner)
         await self._store.release(leases)
         if self._claims.in_doubt:
-            await self._claims.give_back(await self._store.survey(), self._leases)
+            self._claims.look(await self._store.survey(), self._leases)
+            await self._claims.give_back()
         if leases:
             await self._holder.wake_others()
 
@@ -243,14 +242,16 @@ class LeaseKeeper:
         wait_s = self._look_every_s
         while True:
             await self._bell.sleep(wait_s)
+            trouble = self.troubles.renewal
             try:
                 since_s = self._trust.now_s() - self._renewed_s
                 if self._has_news or since_s + wait_s > self._renew_every_s:
                     await self._renew()
+                trouble = self.troubles.sight
                 await self._look()
                 self._move_on()
             except Exception as error:  # noqa: BLE001  # whatever it is, try again
-                self._be_in_trouble(str(error) or repr(error))
+                trouble.begin(str(error) or repr(error))
                 wait_s = min(_RETRY_S, self._renew_every_s)
             else:
                 wait_s = self._look_every_s
@@ -264,16 +265,15 @@ class LeaseKeeper:
         is_leaving = self._is_leaving or self._patience.is_blind
         note = self._holder.note(is_settled=is_settled, is_leaving=is_leaving)
         asking = self._store.renew(self._owner, note, list(before.values()), self._ttl_ms)
-        self._take_in(before, {lease.shard: lease for lease in await self._answer_to(asking)})
+        renewed = await self.troubles.renewal.answer_to(asking)
+        self._take_in(before, {lease.shard: lease for lease in renewed})
         self._renewed_s = asked_s
         self._patience.hear(self._trust.now_s())
         if is_late:
             self._trial.begin_again(asked_s)
         # A claim whose answer came meanwhile may have been asked for long before.
         self._trust.extend(min((asked_s, *self._claimed_s.values())), self._ttl_ms)
-        if self.trouble:
-            _log.warning("leases are renewed again")
-            self.trouble = ""
+        self.troubles.renewal.end()
         self._trust.decide()
         self._holder.confirmed()
 
@@ -295,38 +295,22 @@ class LeaseKeeper:
             self._claimed_s.pop(shard, None)
             self._leases[shard] = renewed[shard]
 
-    async def _answer_to(self, asking: Coroutine[object, object, T]) -> T:
-        """Wait for the store, and say so if that takes too long."""
-        asked = asyncio.ensure_future(asking)
-        try:
-            while not asked.done():
-                await asyncio.wait({asked}, timeout=self._renew_every_s)
-                if not asked.done():
-                    self._be_in_trouble("the store does not answer")
-        except asyncio.CancelledError:
-            asked.cancel()
-            raise
-        return asked.result()
-
-    def _be_in_trouble(self, why: str) -> None:
-        if why != self.trouble:
-            _log.warning("leases can't be renewed", error=why)
-        self.trouble = why
+    def _doubt(self) -> None:
         self._trust.decide()
         self._holder.doubted()
 
     # -- sharing -------------------------------------------------------------------------------
 
     async def _look(self) -> None:
-        survey = await self._answer_to(self._store.survey())
+        survey = await self.troubles.sight.answer_to(self._store.survey())
         self._patience.look(survey.leases, self._trust.now_s())
-        if self._claims.in_doubt:
-            await self._answer_to(self._claims.give_back(survey, self._leases))
+        self._claims.look(survey, self._leases)
         self._cluster.look(survey, self._leases)
         unsure = self._claims.unsure  # they may be ours by now, and were another's
         self._owners |= {
             each.shard: each.owner for each in survey.leases if each.shard not in unsure
         }
+        self.troubles.sight.end()
         self._holder.looked()
 
     def _move_on(self) -> None:
@@ -336,8 +320,7 @@ class LeaseKeeper:
             return
         if self._is_stopping:
             return
-        move = self._next_move()
-        if move:
+        if (move := self._next_move()) or self._claims.stray:
             self._moving = asyncio.get_running_loop().create_task(self._do(move))
 
     def _next_move(self, apart_from: set[int] | None = None) -> Move:
@@ -363,16 +346,18 @@ class LeaseKeeper:
         return next_move(scene, given_at_once(self._shards))
 
     async def _do(self, move: Move) -> None:
-        try:
-            if move.give:
-                await asyncio.gather(*map(self._give, move.give))
-                await self._holder.wake_others()
-            await self._claim(move.claim)
-        except Exception as error:  # noqa: BLE001  # whatever it is, look again
-            _log.warning("shards can't be taken or given", error=str(error) or repr(error))
+        """Move shards; of those whose rows are locked, say, the others must not wait."""
+        await _tried(self._give_all(move.give))
+        await _tried(self._claim(move.claim))
+        await _tried(self._claims.give_back())
         if self._is_to_move_again:
             self._is_to_move_again = False
             self._bell.ring()
+
+    async def _give_all(self, shards: Sequence[int]) -> None:
+        if shards:
+            await asyncio.gather(*map(self._give, shards))
+            await self._holder.wake_others()
 
     async def _give(self, shard: int) -> None:
         lease = self._leases.get(shard)
@@ -398,3 +383,10 @@ class LeaseKeeper:
             how = "expired" if is_over else "handed_over" if former_owner else "free"
             if not self._is_stopping:
                 self._holder.gained(lease, how, former_owner)
+
+
+async def _tried(moving: Awaitable[None]) -> None:
+    try:
+        await moving
+    except Exception as error:  # noqa: BLE001  # whatever it is, look again
+        _log.warning("shards can't be taken or given", error=str(error) or repr(error))

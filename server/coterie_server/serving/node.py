@@ -285,8 +285,8 @@ class Node:
             failures = (f": {shard.failure}" for shard in unserved if shard.failure)
             why = next(failures, "; the log says why")
             return f"{len(unserved)} of {len(shards)} shards can't be served{why}."
-        if self._keeper.trouble:
-            return f"The node's leases on its shards can't be renewed: {self._keeper.trouble}."
+        if trouble := self._keeper.troubles.sentence:
+            return trouble
         return "" if self.trust.holds else "The node's leases on its shards have run out."
 
     # -- time ----------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 
 import pytest
 import pytest_asyncio
@@ -46,6 +46,8 @@ class UnreliableStore(MemoryStore):
     gate: asyncio.Event | None = None
     claims: asyncio.Event | None = None
     releases: asyncio.Event | None = None
+    #: Raised by releases, which have no effect.
+    locked: Exception | None = None
     #: Has time pass while it renews, and while it is looked at.
     passes: Callable[[], None] = staticmethod(lambda: None)
     #: Raised by claims that have taken effect, as when only their answer is lost.
@@ -68,6 +70,8 @@ class UnreliableStore(MemoryStore):
         """Release, and answer when the test says so."""
         if self.releases is not None:
             await self.releases.wait()
+        if self.locked is not None:
+            raise self.locked
         await super().release(leases)
 
     async def withdraw(self, owner: str) -> None:
@@ -144,6 +148,11 @@ def store_of(harness: Harness) -> UnreliableStore:
     """Its store, to be made to fail."""
     assert isinstance(harness.store, UnreliableStore)
     return harness.store
+
+
+def trouble_of(harness: Harness) -> str:
+    """What operators are told."""
+    return harness.keeper.troubles.sentence
 
 
 def errors_in(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -280,29 +289,54 @@ async def test_a_process_of_the_same_name_is_another_one_all_the_same(harness: H
 async def test_a_store_that_fails_leaves_doubt_until_it_works_again(harness: Harness) -> None:
     store_of(harness).error = StoreError("the disk is full")
     assert await harness.renewed() == ["doubted"]
-    assert harness.keeper.trouble == "the disk is full"
+    assert "leases on its shards can't be renewed: the disk is full" in trouble_of(harness)
     store_of(harness).error = None
     assert await harness.renewed() == ["confirmed"]
-    assert harness.keeper.trouble == ""
+    assert trouble_of(harness) == ""
 
 
-async def test_a_store_that_does_not_answer_leaves_doubt(
-    harness: Harness, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A request does not have to wait for as long as the store does."""
+@pytest.fixture
+def impatient(harness: Harness) -> Iterator[None]:
+    """Have what is waited for with patience seem to take too long at once."""
+    del harness  # which begins before, and ends afterwards
     real = asyncio.wait
 
     async def impatient(tasks: Iterable[asyncio.Future[object]], timeout: float) -> object:  # noqa: ASYNC109  # asyncio's own
         assert timeout > 0
         return await real(set(tasks), timeout=0)
 
-    monkeypatch.setattr(asyncio, "wait", impatient)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(asyncio, "wait", impatient)
+        yield
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_store_that_does_not_answer_leaves_doubt(harness: Harness) -> None:
+    """A request does not have to wait for as long as the store does."""
     store_of(harness).gate = gate = asyncio.Event()
     assert "doubted" in await harness.renewed()
-    assert "does not answer" in harness.keeper.trouble
+    assert "does not answer" in trouble_of(harness)
     gate.set()
     assert "confirmed" in await harness.renewed()
-    monkeypatch.undo()
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_store_that_fails_in_turns_is_told_of_once(
+    harness: Harness, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is silent before each failure: the two by turns would fill the log of a long outage."""
+    store = store_of(harness)
+    store.error = StoreError("it takes no more connections")
+    for _ in range(3):
+        store.gate = asyncio.Event()
+        await harness.renewed()
+        store.gate.set()
+        await turns()
+    store.gate = store.error = None
+    assert [each.getMessage() for each in caplog.records] == [
+        "leases can't be renewed error='the store does not answer'",
+        "leases can't be renewed error='it takes no more connections'",
+    ]
 
 
 async def test_a_shard_is_claimed_again_when_an_append_has_failed(harness: Harness) -> None:
@@ -495,6 +529,44 @@ async def test_a_claim_whose_answer_is_lost_is_given_back_and_made_again(harness
     assert await harness.held() == [0, 1, 2, 3]
 
 
+async def test_a_shard_that_cant_be_given_back_keeps_a_node_from_nothing_else(
+    harness: Harness, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As while a transaction that is stuck holds its row; its lease lasts on, and may be long."""
+    harness.time.s += 60.0
+    await harness.steal(0, ttl_ms=1_000)
+    await harness.steal(1)
+    await harness.renewed()
+    await outlast(harness)
+    store_of(harness).lost_answer = StoreError("the connection is gone")
+    await harness.renewed()
+    store_of(harness).lost_answer = None
+    store_of(harness).locked = StoreError("another transaction held a row for too long")
+    harness.time.s += TTL_MS / 1000 * 0.2
+    assert "gained 1: expired of node-2" in await harness.renewed()
+    assert harness.cluster.is_mine(1)
+    assert trouble_of(harness) == ""
+    assert not any("can't be renewed" in each.getMessage() for each in caplog.records)
+
+
+async def test_a_shard_that_cant_be_claimed_keeps_a_node_from_giving_none_back(
+    harness: Harness,
+) -> None:
+    harness.time.s += 60.0
+    await harness.steal(0, ttl_ms=1_000)
+    await harness.steal(1)
+    await harness.renewed()
+    await outlast(harness)
+    store_of(harness).lost_answer = StoreError("the connection is gone")
+    await harness.renewed()
+    assert 0 in await harness.held()
+    store_of(harness).lost_answer = None
+    store_of(harness).lost_request = StoreError("another transaction held a row for too long")
+    harness.time.s += TTL_MS / 1000 * 0.2
+    await harness.renewed()
+    assert 0 not in await harness.held()
+
+
 async def test_a_claim_that_is_under_way_is_not_given_back_for_an_earlier_one(
     harness: Harness,
 ) -> None:
@@ -584,6 +656,23 @@ async def test_the_shards_of_a_dead_node_are_left_to_none_that_does_not_see_them
         await pass_renewals(6, harness, other)
         assert await shares(harness) == {"node-1": 2, "node-2": 2}
         await third.keeper.stop()
+
+
+async def test_a_node_that_does_not_see_the_others_is_not_said_to_lose_its_leases(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its leases are renewed each time, which would be told as the end of the trouble."""
+    with monkeypatch.context() as patch:
+        patch.setattr(harness.store, "survey", unanswered)
+        for _ in range(3):
+            assert "confirmed" in await harness.renewed()
+            assert "can't be seen: it did not answer in time" in trouble_of(harness)
+    await harness.renewed()
+    assert trouble_of(harness) == ""
+    assert [each.getMessage() for each in caplog.records] == [
+        "other nodes can't be seen error='it did not answer in time'",
+        "other nodes are seen again",
+    ]
 
 
 async def shares(harness: Harness) -> dict[str, int]:
