@@ -22,6 +22,9 @@ NO_TIMELINE: Final = -1
 #: Writers hold them for milliseconds; a claim that waits long keeps its own rows locked.
 _LOCK_MS: Final = 1000
 _LOCKS_PER_LEASE: Final = 3
+#: After so many of the longest leases that are known, claims are put off by no takeover, but by a
+#: clock that was set back.  Leases that the database never heard of may be longer than those.
+_FAR_TOO_LONG: Final = 20
 
 
 class Statements:
@@ -88,16 +91,21 @@ class Statements:
     def note_timeline(self, ttl_ms: int) -> str:
         """Notice a new timeline: let nothing be claimed while leases from before may be trusted.
 
-        One that is not known, as its row is gone, is taken for new.
+        One that is not known, as its row is gone, is taken for new; and so is one that would be
+        waited for by far too long, as the clock was set back after it had been noticed.
         """
         longest = f"(SELECT coalesce(max(length_ms), 0) FROM {self.leases})"
+        wait = f"greatest({ttl_ms}, {longest})"
         return (
             f"INSERT INTO {self.timelines} AS line (timeline, claims_from)"
-            f" SELECT {self.timeline}, clock_timestamp() + {_ms(f'greatest({ttl_ms}, {longest})')}"
-            f" WHERE NOT EXISTS (SELECT 1 FROM {self.timelines} WHERE timeline = {self.timeline})"
+            f" SELECT {self.timeline}, clock_timestamp() + {_ms(wait)}"
+            f" WHERE NOT EXISTS (SELECT 1 FROM {self.timelines} WHERE timeline = {self.timeline}"
+            # The first of these is true nearly always, and the leases need not be read.
+            f" AND ({_is_over('claims_from')}"
+            f" OR claims_from <= clock_timestamp() + {_ms(f'{_FAR_TOO_LONG} * {wait}')}))"
             " ON CONFLICT (only_row) DO UPDATE"
             " SET timeline = excluded.timeline, claims_from = excluded.claims_from"
-            " WHERE line.timeline <> excluded.timeline; "
+            " WHERE line.timeline <> excluded.timeline OR line.claims_from > excluded.claims_from; "
         )
 
     def claim(

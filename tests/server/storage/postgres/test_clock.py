@@ -73,3 +73,43 @@ async def test_name_is_not_had_before_the_leases_under_it_can_be_over(
         assert not waiting.done()
         waiting.cancel()
         await asyncio.wait([waiting])
+
+
+async def claims_from(database: Database) -> object:
+    """When claims may begin on the database's timeline."""
+    async with database.connected() as connection:
+        return await connection.fetchval("SELECT claims_from FROM timelines")
+
+
+async def put_off(database: Database, by: str) -> None:
+    """Have a replica have taken over, and let claims begin so much later."""
+    later = f"SET claims_from = clock_timestamp() + interval '{by}'"
+    await database.run(f"UPDATE timelines {later}")
+
+
+async def test_shards_wait_for_no_clock_that_was_set_back_after_a_replica_took_over(
+    store: PostgresStore, database: Database
+) -> None:
+    """Claims wait for the length of a lease then, and begin to do so anew.
+
+    So it is where the store was made and not taken over: that is when claims begin, too.
+    """
+    await store.claim([0], "ann", 500)
+    await put_off(database, "10 minutes")
+    taken = await store.claim([1], "ann", 500)
+    assert taken == []
+    async with asyncio.timeout(60):
+        while not taken:
+            await asyncio.sleep(0.05)
+            taken = await store.claim([1], "ann", 500)
+
+
+async def test_claims_wait_for_leases_that_the_database_may_never_have_heard_of(
+    store: PostgresStore, database: Database
+) -> None:
+    """They may be longer than those that are known, where nodes have different settings."""
+    await store.claim([0], "ann", TTL_MS)
+    await put_off(database, "10 minutes")
+    before = await claims_from(database)
+    await store.renew("ann", b"", [], TTL_MS)
+    assert await claims_from(database) == before
