@@ -17,7 +17,8 @@ class Claims:
     """Claims and releases shards in the name of a node.
 
     A call that failed or was cancelled may have taken effect.  So its shards are in doubt: they may
-    be leased to this node, which does not serve them.
+    be leased to this node, which does not serve them.  Only a claim that is answered ends that; a
+    release may be of the lease before, and then has none.
     """
 
     def __init__(self, store: Store, owner: str, ttl_ms: int) -> None:
@@ -40,7 +41,9 @@ class Claims:
         self.under_way.update(shards)
         try:
             with self._doubting(shards):
-                return await self._store.claim(shards, self._owner, self._ttl_ms)
+                taken = await self._store.claim(shards, self._owner, self._ttl_ms)
+            self.in_doubt.difference_update(shards)
+            return taken
         finally:
             self.under_way.difference_update(shards)
 
@@ -56,7 +59,6 @@ class Claims:
         except BaseException:
             self.in_doubt.update(shards)
             raise
-        self.in_doubt.difference_update(shards)
 
     def look(self, survey: Survey, held: Collection[int]) -> None:
         """Find out what is leased to this node without being held."""

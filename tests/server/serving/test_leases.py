@@ -442,6 +442,22 @@ async def test_a_shard_is_free_only_when_nothing_more_is_written_to_it(
     assert "gained 3: handed_over of node-1" in await other.renewed()
 
 
+async def test_a_shard_that_was_claimed_again_as_it_is_given_is_free_all_the_same(
+    harness: Harness, other: Harness
+) -> None:
+    """That claim's answer was lost, so what is released is the lease before it, which is over."""
+    harness.holder.gate = gate = asyncio.Event()
+    await share(harness, other)
+    store_of(harness).lost_answer = StoreError("the connection is gone")
+    with pytest.raises(StoreError):
+        await harness.keeper.claim_again(3)
+    store_of(harness).lost_answer = None
+    gate.set()
+    await turns()
+    await harness.renewed()
+    assert "gained 3: handed_over of node-1" in await other.renewed()
+
+
 async def test_a_node_that_stops_leaves_its_shards_to_the_others(
     harness: Harness, other: Harness
 ) -> None:
