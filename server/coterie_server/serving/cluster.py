@@ -88,6 +88,8 @@ class NodeNote:
     has_begun: bool = True
     #: Whether it goes by ACLs.
     has_authorizer: bool = False
+    #: How long it keeps its leases, and its entry, without renewing them.
+    lease_ms: int = 0
 
     def to_bytes(self) -> bytes:
         """Write it down."""
@@ -115,6 +117,7 @@ class NodeNote:
                 wants_proof=bool(found.get("wants_proof")),
                 has_begun=bool(found.get("has_begun", True)),
                 has_authorizer=bool(found.get("has_authorizer")),
+                lease_ms=int(found.get("lease_ms", 0)),
                 is_leaving=bool(found.get("is_leaving", False)),
                 made=TopicsVersion(*map(int, found["made"])),
                 seen=TopicsVersion(*map(int, found["seen"])),
@@ -197,10 +200,9 @@ class Cluster:
         for entry in survey.nodes:
             until, since_s = before.get(entry.owner, ("", now_s))
             self._renewals[entry.owner] = entry.until, since_s if until == entry.until else now_s
-            if entry.is_valid and self._is_kept(entry, now_s):
-                note = NodeNote.in_entry(entry)
-                if note is not None:
-                    notes[entry.owner] = note
+            note = NodeNote.in_entry(entry) if entry.is_valid else None
+            if note is not None and self._is_kept(entry, note, now_s):
+                notes[entry.owner] = note
         self.notes = notes
         found = (note for owner, note in notes.items() if owner != self._me)
         self.others = sorted(found, key=lambda note: note.node_id)
@@ -218,13 +220,13 @@ class Cluster:
         """
         return self._elapsed_s() - self._looked_s <= self._lease_s
 
-    def _is_kept(self, entry: NodeEntry, now_s: float) -> bool:
+    def _is_kept(self, entry: NodeEntry, note: NodeNote, now_s: float) -> bool:
         """Whether an entry is renewed in time by this node's clock, too.
 
         If the store's is set back, it goes on to be valid by that when its node is gone.
         """
         until, since_s = self._renewals[entry.owner]
-        return not until or now_s - since_s <= self._lease_s
+        return not until or now_s - since_s <= max(self._lease_s, note.lease_ms / 1000)
 
     def _list(self, known: AbstractSet[str], now_s: float) -> None:
         """Have clients told of the nodes that are there, and of those that may come back at once.

@@ -231,6 +231,7 @@ class Node:
             self._options.wants_proof,
             service.beginning.is_over,
             self._options.access.authorizer is not None,
+            self._options.lease_ms,
         ).to_bytes()
 
     def lost(self, shard: int) -> None:

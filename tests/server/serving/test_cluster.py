@@ -124,6 +124,20 @@ def test_node_that_renews_nothing_is_gone_though_the_clock_of_the_store_was_set_
     assert look("11:00:06") == [2]
 
 
+def test_node_with_longer_leases_is_there_though_it_renews_seldom() -> None:
+    """As while the setting is changed on one node after another."""
+    seen = Seen()
+    note = NodeNote(2, {"": Address("n2", 1)}, lease_ms=30_000).to_bytes()
+    entry = NodeEntry("node-2", note, 20_000, "12:00:30")
+    seen.cluster.look(Survey((entry,), ()), ())
+    seen.now_s = 30.0
+    seen.cluster.look(Survey((entry,), (THEIRS,)), ())
+    assert (seen.told, seen.sends(1)) == ([1, 2], 2)
+    seen.now_s += 0.1
+    seen.cluster.look(Survey((entry,), (THEIRS,)), ())
+    assert seen.sends(1) is None
+
+
 #: A lease of the second node.
 THEIRS: Final = Lease(1, Fence(1, 1), "node-2", 1_000)
 
