@@ -184,6 +184,8 @@ class Cluster:
         self._seen: dict[str, tuple[float, NodeNote]] = {}
         #: The last renewal that was seen of each node's entry, and when that was seen first.
         self._renewals: dict[str, tuple[str, float]] = {}
+        #: How long each node's leases are, as it said last.
+        self._leases_s: dict[str, float] = {}
         #: Who has each shard, as far as leases are valid.
         self.owners: Mapping[int, str] = {}
         self._fences: Mapping[int, Fence] = {}
@@ -207,6 +209,7 @@ class Cluster:
         found = (note for owner, note in notes.items() if owner != self._me)
         self.others = sorted(found, key=lambda note: note.node_id)
         self._list({entry.owner for entry in survey.nodes}, now_s)
+        self._note_lengths({lease.owner for lease in survey.leases})
         seen = {lease.shard: lease.owner for lease in survey.leases if lease.is_valid}
         self.owners = seen | dict.fromkeys(mine, self._me)
         self._fences = {lease.shard: lease.fence for lease in survey.leases}
@@ -227,6 +230,16 @@ class Cluster:
         """
         until, since_s = self._renewals[entry.owner]
         return not until or now_s - since_s <= max(self._lease_s, note.lease_ms / 1000)
+
+    def _note_lengths(self, owners: AbstractSet[str]) -> None:
+        """Take note of how long the leases are of all that are there or have shards."""
+        before = self._leases_s
+        self._leases_s = {owner: before[owner] for owner in before.keys() & owners}
+        self._leases_s |= {owner: note.lease_ms / 1000 for owner, note in self.notes.items()}
+
+    def lease_s_of(self, owner: str) -> float:
+        """How long the leases of a node are that was there once; 0 if that is not known."""
+        return self._leases_s.get(owner, 0.0)
 
     def _list(self, known: AbstractSet[str], now_s: float) -> None:
         """Have clients told of the nodes that are there, and of those that may come back at once.

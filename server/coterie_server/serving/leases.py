@@ -326,7 +326,7 @@ class LeaseKeeper:
     def _next_move(self, apart_from: set[int] | None = None) -> Move:
         """What to do next; leases on these shards don't count."""
         notes, now_s = self._cluster.notes, self._trust.now_s()
-        alone = self._patience.left_alone(now_s)
+        alone = self._patience.left_alone(now_s, self._cluster.lease_s_of)
         expected = self._companions if self._trial.has_just_come(now_s) else ()
         scene = Scene(
             shards=self._shards,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple, final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from coterie_server.storage import Fence, Lease
 
@@ -88,11 +88,21 @@ class Patience:
                 lease.fence, lease.until, since_s, lease.owner, lease.is_valid
             )
 
-    def left_alone(self, now_s: float) -> dict[int, str]:
-        """The shards whose leases have expired and are respected, with their owners."""
-        wait_s = self._ttl_s - self._ttl_s / _SEEN_LATE
+    def left_alone(self, now_s: float, lease_s_of: Callable[[str], float]) -> dict[int, str]:
+        """The shards whose leases have expired and are respected, with their owners.
+
+        `lease_s_of` says how long the leases of an owner are, which may be longer than this node's.
+        """
+        if not self._ttl_s:
+            return {}
         return {
             shard: seen.owner
             for shard, seen in self._seen.items()
-            if not seen.is_valid and seen.owner != self._me and now_s - seen.since_s < wait_s
+            if not seen.is_valid
+            and seen.owner != self._me
+            and now_s - seen.since_s < self._wait_s(lease_s_of(seen.owner))
         }
+
+    def _wait_s(self, lease_s: float) -> float:
+        longer_s = max(self._ttl_s, lease_s)
+        return longer_s - longer_s / _SEEN_LATE

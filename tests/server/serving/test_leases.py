@@ -100,8 +100,8 @@ class UnreliableStore(MemoryStore):
 class RecordingHolder:
     """Records the calls of a lease keeper."""
 
-    def __init__(self, node_id: int) -> None:
-        self.node_id = node_id
+    def __init__(self, node_id: int, ttl_ms: int) -> None:
+        self.node_id, self.ttl_ms = node_id, ttl_ms
         self.told: list[str] = []
         #: Wakes the other node.
         self.woken: Callable[[], None] = lambda: None
@@ -111,7 +111,8 @@ class RecordingHolder:
     def note(self, *, is_settled: bool, is_leaving: bool) -> bytes:
         """Say where the node is."""
         addresses = {"": Address(f"h{self.node_id}", 9092)}
-        return NodeNote(self.node_id, addresses, is_settled, is_leaving).to_bytes()
+        note = NodeNote(self.node_id, addresses, is_settled, is_leaving, lease_ms=self.ttl_ms)
+        return note.to_bytes()
 
     def lost(self, shard: int) -> None:
         """Note it."""
@@ -172,7 +173,7 @@ class Harness:
     def __init__(
         self, time: Time, store: MemoryStore, node_id: int = 1, ttl_ms: int = TTL_MS
     ) -> None:
-        self.time, self.store, self.holder = time, store, RecordingHolder(node_id)
+        self.time, self.store, self.holder = time, store, RecordingHolder(node_id, ttl_ms)
         self.trust = LeaseTrust(lambda: self.time.s)
         owner = f"node-{node_id}"
         self.cluster = Cluster(owner)
@@ -789,6 +790,24 @@ async def test_clock_of_the_store_that_is_set_forward_takes_no_shards_from_the_l
     assert await other.held() == [2, 3]
     await pass_renewals(4, harness, other)
     assert await other.held() == [2, 3]
+
+
+async def test_clock_that_is_set_forward_takes_no_shards_from_a_node_with_longer_leases(
+    harness: Harness,
+) -> None:
+    """It renews them more seldom, and trusts them for longer, than the other one's would last."""
+    async with harness.store.twin() as store:
+        patient = Harness(harness.time, store, node_id=2, ttl_ms=10 * TTL_MS)
+        await patient.begin()
+        await pass_renewals(36, harness, patient)
+        assert await patient.held() == [2, 3]
+        harness.time.store_ahead_s = 3_600
+        await pass_renewals(26, harness)
+        assert patient.trust.holds
+        assert await patient.held() == [2, 3]
+        await pass_renewals(4, harness)
+        assert await harness.held() == [0, 1, 2, 3]
+        await patient.keeper.stop()
 
 
 async def test_node_that_dies_as_the_clock_is_set_forward_is_followed_a_lease_later(
