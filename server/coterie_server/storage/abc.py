@@ -105,7 +105,7 @@ class NodeEntry:
     #: How long the entry was valid for when the store was asked; the node is gone if nothing is
     #: left.
     left_ms: int
-    #: Tells that it was renewed, whatever clocks say; empty if the store can't.
+    #: When it ends in the terms of the store, if that was surveyed: another with each renewal.
     until: str = ""
 
     @property

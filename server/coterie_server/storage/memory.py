@@ -139,7 +139,7 @@ class MemoryStore(Store):
         now_ms = content.now_ms()
         return Survey(
             tuple(
-                NodeEntry(owner, note, left_ms(expires_ms, now_ms))
+                NodeEntry(owner, note, left_ms(expires_ms, now_ms), str(expires_ms))
                 for owner, (note, expires_ms) in sorted(content.nodes.items())
             ),
             tuple(

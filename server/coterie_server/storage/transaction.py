@@ -229,7 +229,8 @@ def read_survey(connection: sqlite3.Connection, now_ms: int) -> Survey:
     leases = connection.execute(f"{_LEASE} WHERE owner <> '' ORDER BY shard")
     return Survey(
         tuple(
-            NodeEntry(owner, note, left_ms(expires_ms, now_ms)) for owner, note, expires_ms in nodes
+            NodeEntry(owner, note, left_ms(expires_ms, now_ms), str(expires_ms))
+            for owner, note, expires_ms in nodes
         ),
         tuple(_lease(row, now_ms) for row in leases),
     )

@@ -509,6 +509,23 @@ async def test_lease_shows_that_it_was_renewed(store: Store, passes: Passes) -> 
     assert await until() != before
 
 
+async def test_entry_of_a_node_shows_that_it_was_renewed(store: Store, passes: Passes) -> None:
+    """Or one of a node that is gone counts until a clock that was set back has caught up."""
+
+    async def until() -> str:
+        (node,) = (await store.survey()).nodes
+        return node.until
+
+    await store.reserve("ann", TTL_MS)
+    await store.renew("ann", b"", [], TTL_MS)
+    before = await until()
+    assert before
+    assert await until() == before
+    await passes(TTL_MS // 2)
+    await store.renew("ann", b"", [], TTL_MS)
+    assert await until() != before
+
+
 async def test_lease_and_node_from_before_the_clock_was_set_back_are_not_waited_for(
     store: Store, passes: Passes
 ) -> None:
