@@ -1,8 +1,9 @@
 """Where lines of the log go: a stream, whose reader may be slow, or stop reading.
 
-A pipe that is full lets who writes to it wait, and so does a terminal that was stopped.  The event
-loop must not: while the members of groups wait for it, their sessions go on.  So what a stream does
-not take at once is written by a thread, and what is too much for that is left out and counted.
+A pipe that is full lets who writes to it wait, and so does a terminal that was stopped, or whose
+window, connection or container's log nobody reads.  The event loop must not: while the members of
+groups wait for it, their sessions go on.  So what a stream does not take at once is written by a
+thread, and what is too much for that is left out and counted.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ class Output:
         self._left_out = 0
         self._thread: threading.Thread | None = None
         self._poll = _poll_of(stream)
+        self._is_terminal = self._poll is not None and stream.isatty()
 
     def write(self, line: str) -> None:
         """Write a line; if the stream is closed, the node goes on without a log."""
@@ -58,6 +60,8 @@ class Output:
         """Whether the stream takes a line at once."""
         if self._poll is None:
             return True
+        if self._is_terminal:  # what takes something may not take a whole line
+            return False
         # Each character may be four bytes.
         is_short = len(line) < select.PIPE_BUF // 4 or len(line.encode()) < select.PIPE_BUF
         return is_short and bool(self._poll.poll(0))
@@ -78,9 +82,15 @@ class Output:
         if self._thread is not None:
             return
         # It may wait for ever, and is not to keep the process.
-        self._thread = threading.Thread(target=self._write_waiting, name="coterie-log", daemon=True)
-        self._thread.start()
-        atexit.register(self._thread.join, _LAST_S)
+        thread = threading.Thread(target=self._write_waiting, name="coterie-log", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # the interpreter ends, and nobody waits for it any more
+            while self._waiting:
+                self._put(self._waiting.popleft())
+            return
+        self._thread = thread
+        atexit.register(thread.join, _LAST_S)
 
     def _write_waiting(self) -> None:
         while (next_line := self._next()) is not None:

@@ -59,10 +59,14 @@ class Pipe:
         return lines
 
 
-@pytest.fixture
-def pipe() -> Iterator[Pipe]:
-    """Give a pipe."""
-    reading, writing = os.pipe()
+#: A terminal that is not read says that it takes something, and then waits in the middle of a line.
+MAKE = {"pipe": os.pipe, "terminal": os.openpty}
+
+
+@pytest.fixture(params=MAKE)
+def pipe(request: pytest.FixtureRequest) -> Iterator[Pipe]:
+    """Give a pipe, or a terminal."""
+    reading, writing = MAKE[request.param]()
     with os.fdopen(reading) as reader, os.fdopen(writing, "w") as writer:
         yield Pipe(reader, writer)
 
@@ -111,15 +115,34 @@ def test_other_streams_are_written_to_at_once() -> None:
     assert stream.getvalue() == "line\n"
 
 
+@pytest.mark.parametrize("kind", MAKE)
 @pytest.mark.parametrize("is_read", [True, False])
-def test_process_ends_soon_with_its_last_lines_if_they_are_read(*, is_read: bool) -> None:
+def test_process_ends_soon_with_its_last_lines_if_they_are_read(
+    kind: str, *, is_read: bool
+) -> None:
     code = (
         "import sys; from coterie_server.log import output;"
         f" output._LAST_S = {60 if is_read else 0.1};"
         " write = output.Output(sys.stderr, print).write; [write('x' * 1000) for _ in range(500)]"
     )
-    with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE) as process:
-        assert process.stderr is not None
-        text = process.stderr.read() if is_read else b""
+    reading, writing = MAKE[kind]()
+    with (
+        os.fdopen(reading) as reader,
+        os.fdopen(writing, "w") as writer,
+        subprocess.Popen([sys.executable, "-c", code], stderr=writer) as process,
+    ):
+        lines = [reader.readline() for _ in range(500 * is_read)]
         assert process.wait(60) == 0
-    assert text.count(b"\n") == (500 if is_read else 0)
+    assert lines == ["x" * 1000 + "\n"] * (500 * is_read)
+
+
+def test_last_words_of_an_interpreter_are_written_though_it_starts_no_threads_any_more(
+    pipe: Pipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        pipe.output.write("last words")
+    assert pipe.read(1) == ["last words"]
