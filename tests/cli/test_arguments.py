@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import errno
+import io
 import subprocess
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 import pytest
 from typer.testing import CliRunner
@@ -176,6 +177,27 @@ def test_journal_that_cannot_be_read_is_told(
     monkeypatch.setattr(Path, "open", refuse)
     said = refused("journal", command, str(journal), code=1)
     assert said == f"{file} can't be read: Permission denied."
+
+
+class BrokenFile(io.BytesIO):
+    """A file on a disk that reads no more, of which Python's errors don't say the name."""
+
+    def refuse(self, *_: object) -> NoReturn:
+        raise OSError(errno.EIO, "Input/output error")
+
+    read = readline = __next__ = refuse
+
+
+@pytest.mark.parametrize("command", ["journal tail", "journal verify", "pipeline import-kafka"])
+def test_disk_that_reads_no_more_is_not_taken_for_an_output_that_fails(
+    command: str, journal: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (file,) = (journal / "journal").iterdir()
+    out = ["--out", str(journal / "out")] if "import" in command else []
+    monkeypatch.setattr(Path, "open", lambda *_, **__: BrokenFile(b"..."))
+    said = refused(*command.split(), str(file), *out, code=1)
+    assert f"{file} can't be read" in said
+    assert "Input/output error." in said
 
 
 def test_nothing_is_not_called_whole(tmp_path: Path) -> None:

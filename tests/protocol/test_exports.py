@@ -50,6 +50,9 @@ PUBLIC = {
     "coterie_protocol.extras": """
         MissingExtraError needs_extra
     """,
+    "coterie_protocol.file_errors": """
+        naming
+    """,
     "coterie_protocol.framing": """
         FRAME_SIZE_LIMIT FrameReader
     """,

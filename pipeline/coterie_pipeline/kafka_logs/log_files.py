@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, cast
 
 from coterie_protocol.exceptions import CoterieError
+from coterie_protocol.file_errors import naming
 
 __all__ = [
     "Clock",
@@ -239,7 +240,7 @@ def _open(path: Path) -> BinaryIO:
 
 
 def _lines(path: Path, reading: Reading) -> Iterator[bytes]:
-    with _open(path) as file:
+    with naming(path), _open(path) as file:
         try:
             yield from iter(lambda: file.readline(_LINE_BYTES), b"")
         except (EOFError, gzip.BadGzipFile, zlib.error):

@@ -23,6 +23,7 @@ from coterie_protocol.consumer import (
     flatten,
 )
 from coterie_protocol.exceptions import ProtocolError
+from coterie_protocol.file_errors import naming
 
 __all__ = [
     "Batch",
@@ -82,7 +83,7 @@ class Unreadable:
 
 def read_batches(path: Path) -> Iterator[Batch | Unreadable]:
     """The batches of a segment; a last one that is cut off, as in a copy, ends it."""
-    with path.open("rb") as file:
+    with naming(path), path.open("rb") as file:
         while True:
             start = file.read(_START.size)
             if len(start) < _START.size:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from coterie_protocol.file_errors import naming
 from coterie_protocol.journal import Event, TopicChanged
 from coterie_server.journal.segments import find_segments
 
@@ -219,7 +220,7 @@ def blocks_of(path: Path, end: int | None = None) -> Iterator[bytes]:
 
     Of a file that may have grown, what is before an end that is given is read.
     """
-    with path.open("rb") as file:
+    with naming(path), path.open("rb") as file:
         end = file.seek(0, 2) if end is None else end
         rest = b""  # the end of a line that begins further ahead
         is_end = True

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from coterie_protocol.file_errors import naming
 from coterie_protocol.journal import Line
 from coterie_protocol.journal_text import Audit, BadLine, JournalReport, read_lines
 from coterie_server.journal.segments import find_segments
@@ -42,7 +43,7 @@ def read_journal(where: Path | Iterable[Path]) -> Iterator[Line | BadLine]:
 
 
 def _read(path: Path) -> Iterator[Line | BadLine]:
-    with path.open("rb") as texts:
+    with naming(path), path.open("rb") as texts:
         yield from read_lines(texts, str(path))
 
 
@@ -162,6 +163,6 @@ def _last_lines(directory: Path, node: str) -> Iterator[bytes]:
         chosen.append((path, max(size - left, 0)))
         left -= size
     for path, start in reversed(chosen):
-        with path.open("rb") as file:
+        with naming(path), path.open("rb") as file:
             file.seek(start)
             yield from file

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from coterie_protocol.file_errors import naming
 from coterie_protocol.journal_text import SEGMENT, segment_name
 from coterie_server.log.logger import get_logger
 
@@ -44,7 +45,7 @@ def find_segments(directory: Path) -> Iterator[tuple[str, int, Path]]:
 
 def last_numbers(path: Path) -> tuple[int, int] | None:
     """The number and the time of a file's last complete and readable line; None without one."""
-    with path.open("rb") as file:
+    with naming(path), path.open("rb") as file:
         end = file.seek(0, os.SEEK_END)
         size = _TAIL_BYTES
         while True:

@@ -13,6 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any, final
 
+from coterie_protocol.file_errors import naming
 from coterie_protocol.journal import Line
 from coterie_protocol.journal_text import BadLine, read_lines
 from coterie_protocol.line_breaks import line_start
@@ -42,7 +43,7 @@ class JournalTail:
         """The lines that are there now."""
         nodes = self._files()
         for path in chain.from_iterable(nodes):
-            with self._passing_over_lost(), path.open("rb") as file:
+            with self._passing_over_lost(), naming(path), path.open("rb") as file:
                 self._ends[path] = line_start(file, file.seek(0, 2))
         by_node = (self._backwards(paths) for paths in nodes)
         return heapq.merge(*by_node, key=_date, reverse=True)
@@ -72,7 +73,7 @@ class JournalTail:
 
     def _forwards(self, paths: list[Path]) -> Iterator[Line]:
         for path in paths:
-            with self._passing_over_lost(), path.open("rb") as file:
+            with self._passing_over_lost(), naming(path), path.open("rb") as file:
                 yield from self._wanted(self._whole(path, file))
 
     def _whole(self, path: Path, file: IO[bytes]) -> Iterator[bytes]:
