@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-import gzip
 import re
-import sys
-import zlib
-from collections.abc import Iterator, Sequence
-from importlib import import_module
+from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any, Final, cast
+from typing import Final
 
-__all__ = ["DAMAGED", "ArchiveError", "find_files", "is_packed", "opened"]
+from coterie_server.journal.packed import ArchiveError, is_packed, plain_name
 
-#: The names of a node's files, plain and compressed.
-_SEGMENT: Final = re.compile(r"journal-.*\.jsonl(\.gz|\.zst)?")
-_PACKED: Final = (".gz", ".zst")
+__all__ = ["find_files"]
 
-#: What reading a file may raise that is not whole.
-DAMAGED: Final = (EOFError, gzip.BadGzipFile, zlib.error)
-
-#: Python has the module from this version on.
-_HAS_ZSTD: Final = sys.version_info >= (3, 14)
-
-
-class ArchiveError(Exception):
-    """Journals can't be read; the text is a sentence that says why, and what to do."""
+#: The names of a node's files, before they are compressed.
+_SEGMENT: Final = re.compile(r"journal-.*\.jsonl")
 
 
 def find_files(paths: Sequence[Path]) -> list[Path]:
@@ -57,36 +44,4 @@ def find_files(paths: Sequence[Path]) -> list[Path]:
 
 
 def _is_segment(path: Path) -> bool:
-    return path.is_file() and _SEGMENT.fullmatch(path.name) is not None
-
-
-def is_packed(path: Path) -> bool:
-    """Whether a file is compressed."""
-    return path.suffix in _PACKED
-
-
-def opened(path: Path) -> IO[bytes]:
-    """A file's text; raises `ArchiveError` if there is nothing to unpack it with."""
-    if path.suffix == ".gz":
-        return cast("IO[bytes]", gzip.open(path, "rb"))
-    if path.suffix == ".zst":
-        return _opened_zst(path)
-    return path.open("rb")
-
-
-def _opened_zst(path: Path) -> IO[bytes]:
-    try:
-        if _HAS_ZSTD:
-            return cast("IO[bytes]", import_module("compression.zstd").open(path, "rb"))
-        arrow: Any = import_module("pyarrow")
-    except ImportError as error:
-        raise ArchiveError(
-            f"{path} is compressed by zstd, and there is nothing here to unpack it with: unpack it"
-            " with `zstd -d`, or install coterie[pipeline]."
-        ) from error
-    return cast("IO[bytes]", arrow.input_stream(str(path), compression="zstd"))
-
-
-def lines_of(file: IO[bytes]) -> Iterator[bytes]:
-    """A file's lines, each with its line break."""
-    return iter(file.readline, b"")
+    return path.is_file() and _SEGMENT.fullmatch(plain_name(path)) is not None

@@ -14,12 +14,13 @@ from coterie_protocol.journal import JournalError, read_values
 from coterie_protocol.operations import DRAIN
 from coterie_protocol.replay import GroupLines, Source, in_time_of
 from coterie_server.archive.ends import GroupEnd, end_of
-from coterie_server.archive.files import ArchiveError, find_files
+from coterie_server.archive.files import find_files
 from coterie_server.archive.scanning import Scan, scan
 from coterie_server.archive.standing import standing_in
 from coterie_server.archive.turns import in_order
 from coterie_server.http.group_view import OperationView
 from coterie_server.journal.backwards import FoundLine
+from coterie_server.journal.packed import ArchiveError
 from coterie_server.past import Asked, Breath, PastLimit, collect, past_json
 from coterie_server.past.marks import Missing
 

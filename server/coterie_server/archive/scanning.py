@@ -11,7 +11,8 @@ import re
 import tempfile
 import weakref
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
@@ -20,8 +21,8 @@ from zlib import crc32
 
 from coterie_protocol.journal import JournalError, OffsetsCommitted, read_values
 from coterie_protocol.replay import Deletion
-from coterie_server.archive.files import DAMAGED, ArchiveError, is_packed, lines_of, opened
 from coterie_server.archive.standing import STANDING
+from coterie_server.journal.packed import ArchiveError, DamagedError, is_packed, lines_of
 
 __all__ = ["NodeLines", "Scan", "Unread", "scan"]
 
@@ -177,22 +178,21 @@ class _Scanner:
     def scan(self) -> Scan:
         for number, path in enumerate(self._found.files):
             try:
-                with opened(path) as file:
-                    self._read(file, number, str(path))
+                with closing(lines_of(path)) as lines:
+                    self._read(lines, number, str(path))
             except OSError as error:
                 raise ArchiveError(f"{path} can't be read: {error.strerror or error}.") from error
         self._found.finish()
         return self._found
 
-    def _read(self, file: IO[bytes], number: int, path: str) -> None:
+    def _read(self, lines: Iterator[bytes], number: int, path: str) -> None:
         offset, line_number, self._has_begun = 0, 0, False
         copies = is_packed(self._found.files[number])
-        lines = lines_of(file)
         while True:
             try:
                 line = next(lines, None)
-            except DAMAGED as error:
-                self._refuse(path, line_number + 1, f"the rest can't be unpacked: {error}", b"")
+            except DamagedError as error:
+                self._refuse(path, line_number + 1, str(error), b"")
                 return
             if line is None:
                 return

@@ -12,10 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from coterie_protocol.journal import Line
-from coterie_server.archive import ArchiveError, Journals, files, journals
+from coterie_server.archive import ArchiveError, Journals, journals
 from coterie_server.past import Asked
 from tests.server.past.told import answered, owners_at
 from tests.support.alone import run_alone
@@ -78,6 +79,15 @@ def test_a_file_that_is_there_plain_and_compressed_counts_once(read: Read, tmp_p
     before = read(tmp_path).scan.lines
     packed = path.with_name(f"{path.name}.gz")
     packed.write_bytes(gzip.compress(path.read_bytes()))
+    assert read(tmp_path).scan.lines == before
+
+
+def test_a_file_that_is_compressed_by_zstd_is_read(read: Read, tmp_path: Path) -> None:
+    (path, *_) = write_journal(simulated(0), tmp_path, lines_each=10_000)
+    before = read(tmp_path).scan.lines
+    with pa.output_stream(f"{path}.zst", compression="zstd") as stream:
+        stream.write(path.read_bytes())
+    path.unlink()
     assert read(tmp_path).scan.lines == before
 
 
@@ -150,7 +160,7 @@ def test_what_is_no_journal_is_refused(
     def no_module(_: str) -> None:
         raise ImportError
 
-    monkeypatch.setattr(files, "import_module", no_module)
+    monkeypatch.setattr("coterie_server.journal.packed.import_module", no_module)
     (tmp_path / "empty").mkdir()
     (tmp_path / "blank.jsonl").write_text("\n\n", encoding="utf-8")
     (tmp_path / "text.jsonl").write_text("what is this?\n", encoding="utf-8")
