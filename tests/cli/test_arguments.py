@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import io
 import subprocess
 import sys
@@ -177,6 +178,53 @@ def test_journal_that_cannot_be_read_is_told(
     monkeypatch.setattr(Path, "open", refuse)
     said = refused("journal", command, str(journal), code=1)
     assert said == f"{file} can't be read: Permission denied."
+
+
+@pytest.mark.parametrize("command", ["tail", "verify"])
+def test_folder_that_may_not_be_read_is_told(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(folder: Path) -> NoReturn:
+        raise PermissionError(errno.EACCES, "Permission denied", str(folder))
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    said = refused("journal", command, str(tmp_path), code=1)
+    assert said == f"{tmp_path} can't be read: Permission denied."
+
+
+def compress(file: Path) -> Path:
+    """Compress a file, as people do whose disks get full."""
+    packed = file.with_name(f"{file.name}.gz")
+    packed.write_bytes(gzip.compress(file.read_bytes()))
+    file.unlink()
+    return packed
+
+
+def test_files_that_were_compressed_are_not_missing(journal: Path) -> None:
+    folder = journal / "journal"
+    for seq in (2, 3):
+        line = write_line(Line(0, "1", seq, GroupDeleted(group="g", generation=1, how="admin")))
+        (folder / f"journal-1-{seq:016}.jsonl").write_text(f"{line}\n")
+    compress(folder / "journal-1-0000000000000002.jsonl")
+    result = CliRunner().invoke(app, ["journal", "verify", str(journal)])
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "Whole" in result.stdout
+
+
+def test_compressed_file_that_is_cut_off_is_told(journal: Path) -> None:
+    (file,) = (journal / "journal").iterdir()
+    packed = compress(file)
+    packed.write_bytes(packed.read_bytes()[:-12])
+    result = CliRunner().invoke(app, ["journal", "verify", str(packed)])
+    assert result.exit_code == 1
+    assert f"{packed}, line 1: unreadable: the rest can't be unpacked" in result.stderr
+
+
+def test_last_lines_of_a_compressed_file_are_refused(journal: Path) -> None:
+    (file,) = (journal / "journal").iterdir()
+    packed = compress(file)
+    said = refused("journal", "tail", str(packed))
+    assert said == f"{packed} is compressed, and tail reads from the end: unpack it first."
 
 
 class BrokenFile(io.BytesIO):

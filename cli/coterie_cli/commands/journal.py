@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import fields
 from pathlib import Path
@@ -73,7 +73,7 @@ def tail(
         else:
             say(_text_of(line))
 
-    folder = _journal_in(journal)
+    folder = _plain_journal_in(journal)
     reader = JournalTail(folder, is_wanted)
     with _readable():
         newest_first = reader.newest_first()
@@ -104,8 +104,12 @@ def _require_known(group: str, reader: JournalTail, older: Iterator[Line], folde
 @contextmanager
 def _readable() -> Iterator[None]:
     """End the command with a sentence if files can't be read."""
+    from coterie_server.journal import ArchiveError
+
     try:
         yield
+    except ArchiveError as error:
+        fail(str(error), FAILED)
     except OSError as error:
         if error.filename is None:  # it is the output that failed
             raise
@@ -136,10 +140,11 @@ def _value_text(value: object) -> str:
 @app.command()
 def verify(journal: Folder = Path("coterie-data")) -> None:
     """Read all of a journal, and say what is missing or damaged; exits with 1 if anything is."""
+    from coterie_server.journal import list_files
     from coterie_server.journal import verify as verify_journal
 
-    folder = _journal_in(journal)
     with _readable():
+        folder = _journal_in(journal, list_files)
         report = verify_journal(folder)
     if not report.nodes and report.is_whole:
         fail(f"There are no lines in {_full(folder)}.", FAILED)
@@ -160,16 +165,25 @@ def verify(journal: Folder = Path("coterie-data")) -> None:
     say("Whole: nothing is missing, repeated or unreadable.")
 
 
-def _journal_in(path: Path) -> Path:
-    """The journal of a data directory; any other path as it is."""
+def _journal_in(path: Path, list_files: Callable[[Path], Sequence[object]]) -> Path:
+    """The journal of a data directory; any other path as it is, if there are such files in it."""
     inside = path / "journal"
     if inside.is_dir():
         return inside
-    from coterie_server.journal import list_segments
-
-    if path.is_dir() and not list_segments(path):
+    if path.is_dir() and not list_files(path):
         fail(f"There is no journal in {_full(path)}.", MISUSED)
     return path
+
+
+def _plain_journal_in(path: Path) -> Path:
+    """The same for one that is read from its end, as no compressed file can be."""
+    from coterie_server.journal import is_packed, list_segments
+
+    with _readable():
+        journal = _journal_in(path, list_segments)
+    if journal.is_file() and is_packed(journal):
+        fail(f"{journal} is compressed, and tail reads from the end: unpack it first.", MISUSED)
+    return journal
 
 
 def _full(path: Path) -> Path:

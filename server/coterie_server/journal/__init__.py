@@ -1,8 +1,10 @@
 """The journal on disk: written by a thread of its own, and read by tools and at the next start."""
 
 from coterie_server.journal.backwards import list_segments
+from coterie_server.journal.packed import ArchiveError, is_packed
 from coterie_server.journal.reading import (
     AcknowledgedState,
+    list_files,
     read_acknowledged,
     read_journal,
     verify,
@@ -12,9 +14,12 @@ from coterie_server.journal.writer import JournalStats, JournalWriter
 
 __all__ = [
     "AcknowledgedState",
+    "ArchiveError",
     "JournalStats",
     "JournalTail",
     "JournalWriter",
+    "is_packed",
+    "list_files",
     "list_segments",
     "read_acknowledged",
     "read_journal",

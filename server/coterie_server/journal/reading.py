@@ -5,16 +5,25 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from coterie_protocol.file_errors import naming
 from coterie_protocol.journal import Line
-from coterie_protocol.journal_text import Audit, BadLine, JournalReport, read_lines
+from coterie_protocol.journal_text import SEGMENT, Audit, BadLine, JournalReport, read_lines
+from coterie_server.journal.packed import DamagedError, is_packed, lines_of, plain_name
 from coterie_server.journal.segments import find_segments
 
-__all__ = ["AcknowledgedState", "StoredOffset", "read_acknowledged", "read_journal", "verify"]
+__all__ = [
+    "AcknowledgedState",
+    "StoredOffset",
+    "list_files",
+    "read_acknowledged",
+    "read_journal",
+    "verify",
+]
 
 #: How much of a journal's end is read: enough for all that a damaged write-ahead log can have held.
 _READ_BYTES_MAX: Final = 8 * 1024 * 1024
@@ -30,10 +39,11 @@ def read_journal(where: Path | Iterable[Path]) -> Iterator[Line | BadLine]:
     """Read a journal's directory, or files in the order given.
 
     Lines of a directory come node by node, each node's by number; files that are not segments are
-    ignored.  Nothing of the journal is held in memory.
+    ignored.  Files may be compressed; may raise `ArchiveError`.  Nothing of the journal is held in
+    memory.
     """
     if isinstance(where, Path) and where.is_dir():
-        for _, _, path in find_segments(where):
+        for path in list_files(where):
             # The node may delete a file that is old enough at any moment.
             with contextlib.suppress(FileNotFoundError):
                 yield from _read(path)
@@ -42,9 +52,28 @@ def read_journal(where: Path | Iterable[Path]) -> Iterator[Line | BadLine]:
             yield from _read(path)
 
 
+def list_files(directory: Path) -> list[Path]:
+    """The files of a journal, node by node and each node's by number.
+
+    They may be compressed; if one is there both plain and compressed, the plain one counts.
+    """
+    found: dict[tuple[str, int], Path] = {}
+    for path in sorted(directory.iterdir(), key=is_packed):
+        match = SEGMENT.fullmatch(plain_name(path))
+        if match is not None:
+            found.setdefault((match["node"], int(match["seq"])), path)
+    return [found[key] for key in sorted(found)]
+
+
 def _read(path: Path) -> Iterator[Line | BadLine]:
-    with naming(path), path.open("rb") as texts:
-        yield from read_lines(texts, str(path))
+    number = 1
+    with closing(lines_of(path)) as texts:
+        try:
+            for entry in read_lines(texts, str(path)):
+                yield entry
+                number += 1
+        except DamagedError as error:
+            yield BadLine(str(path), number, str(error), "")
 
 
 def verify(where: Path | Iterable[Path]) -> JournalReport:
