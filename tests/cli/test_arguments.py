@@ -254,6 +254,15 @@ def test_nothing_is_not_called_whole(tmp_path: Path) -> None:
     assert said == f"There are no lines in {tmp_path / 'journal'}."
 
 
+def test_what_is_wrong_with_a_journal_is_said(journal: Path) -> None:
+    """Numbers that come twice were not, so nothing seemed to be wrong."""
+    (file,) = (journal / "journal").iterdir()
+    file.write_text(file.read_text() * 3 + "garbage\n")
+    result = CliRunner().invoke(app, ["journal", "verify", str(journal)])
+    assert result.exit_code == 1
+    assert result.stderr.endswith("Not whole: 0 lines missing, 2 repeated, 1 unreadable.\n")
+
+
 def test_lines_that_are_none_are_counted(journal: Path) -> None:
     (file,) = (journal / "journal").iterdir()
     file.write_text("garbage\n" * 2 + file.read_text())

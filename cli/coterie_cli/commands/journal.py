@@ -161,7 +161,9 @@ def verify(journal: Folder = Path("coterie-data")) -> None:
         kind = "torn" if bad.torn else "unreadable"
         say(f"{bad.source}, line {bad.number}: {kind}: {bad.why}", err=True)
     if not report.is_whole:
-        fail(f"Not whole: {report.missing} lines missing, {report.bad} unreadable.", FAILED)
+        repeated = sum(node.repeated for node in report.nodes.values())
+        counts = f"{report.missing} lines missing, {repeated} repeated, {report.bad} unreadable"
+        fail(f"Not whole: {counts}.", FAILED)
     say("Whole: nothing is missing, repeated or unreadable.")
 
 
