@@ -43,7 +43,7 @@ _COUNT: Final = (
     "UPDATE progress SET commits = commits + 1 RETURNING store, commits,"
     " (SELECT group_concat(shard || ':' || epoch) FROM leases WHERE owner <> '')"
 )
-_DROP: Final = "DELETE FROM records WHERE shard = ?1 AND key IN ({})"
+_DROP: Final = "DELETE FROM records WHERE shard = ? AND key IN ({})"
 #: For how long a node is listed that has not withdrawn, as it was killed.  Those within programs
 #: have another name each time.
 _FORGOTTEN_MS: Final = 24 * 3600 * 1000
@@ -208,7 +208,7 @@ def _keep(rows: int) -> str:
 
 @cache
 def _drop(rows: int) -> str:
-    return _DROP.format(", ".join(f"?{row + 2}" for row in range(rows)))
+    return _DROP.format(", ".join("?" * rows))
 
 
 def _lease(row: tuple[int, int, str, int], now_ms: int) -> Lease:

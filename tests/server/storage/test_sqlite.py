@@ -157,6 +157,15 @@ async def test_of_a_key_in_a_group_only_the_last_value_is_written(
     assert (b"a", b"49") in await store.load(0)
 
 
+@pytest.mark.filterwarnings("error")
+async def test_records_are_dropped_where_warnings_are_errors(store: SqliteStore) -> None:
+    """As in tests of those who embed a coordinator: Python 3.12.0 to 3.12.3 warn of numbers."""
+    lease = await claimed(store)
+    await store.append(lease, [(b"a", b"1"), (b"b", b"2"), (b"c", b"3")])
+    await store.append(lease, [(b"a", None), (b"c", None)])
+    assert list(await store.load(0)) == [(b"b", b"2")]
+
+
 async def test_fenced_append_does_not_spoil_its_group(store: SqliteStore, disk: Disk) -> None:
     old, new, elsewhere = await claimed(store), await claimed(store), await claimed(store, 1)
     before = disk.commits
