@@ -73,3 +73,11 @@ def test_dev_lock_has_every_declared_dependency(root: Path) -> None:
     locked = {name for name, _ in pins(read_lock(root, "dev.txt"))}
     missing = {re.split(r"[^A-Za-z0-9-]", each)[0] for each in asked} - locked - {"coterie"}
     assert missing == set()
+
+
+def test_oldest_pandas_that_is_asked_for_knows_numpy_2(root: Path) -> None:
+    """Arrow ends the import with an older NumPy, though none of the packages says so."""
+    document = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+    asked = document["project"]["optional-dependencies"]["pipeline"]
+    (oldest,) = (each[1] for each in map(re.compile(r"pandas>=([\d.]+)").match, asked) if each)
+    assert tuple(map(int, oldest.split("."))) >= (2, 2, 2)
