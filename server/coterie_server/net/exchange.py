@@ -186,7 +186,7 @@ class Exchange:
                 path.close_for_unencodable(request, error)
                 return
         if type(message) is Unfinished:
-            self.take_turns()
+            self._begin_turns()
             path.turns.do(self._finish(message), self)
             self._when_gone = path.turns.forget
             return
@@ -236,8 +236,12 @@ class Exchange:
 
         Until it is there, the connection has no further request handled: what is begun holds far
         more memory than what was asked, and a client that asks a hundred times at once would have
-        all others wait for a hundred answers.
+        all others wait for a hundred answers.  Behind the answer it is too late to ask for any.
         """
+        if not self._is_answered:
+            self._begin_turns()
+
+    def _begin_turns(self) -> None:
         if not self._takes_turns:
             self._takes_turns = True
             self._path.in_turns += 1
@@ -249,8 +253,11 @@ class Exchange:
         has to ask for this, or what clients send and leave behind piles up. `forget` may be called
         from within anything that concerns the connection, also from within the reply to another
         exchange: it forgets the exchange and does nothing else. Only the last that was asked for
-        is called, and None takes it back.
+        is called, and None takes it back. Behind the reply nothing is left to forget, but what
+        finishes it.
         """
+        if self._is_answered:
+            return
         self._when_gone = forget
         if self._path.gone:
             self.abandon()

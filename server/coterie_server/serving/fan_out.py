@@ -88,7 +88,7 @@ class _Round:
         call_soon: CallSoon,
     ) -> None:
         self._request, self._hand_out, self._call_soon = request, hand_out, call_soon
-        self._shards = iter(enumerate(counts.items()))
+        self._shards, self._last = iter(enumerate(counts.items())), len(counts) - 1
         self._batch = _Batch(
             len(counts), lambda answers: request.reply(begin(_join_lists(answers)))
         )
@@ -98,7 +98,7 @@ class _Round:
         request, piece = self._request, Piece()
         for number, (shard, count) in () if request.abandoned else self._shards:
             self._hand_out(shard, _Part(request, request.message, number, self._batch))
-            if piece.is_whole(count):
+            if piece.is_whole(count) and number < self._last:
                 self._call_soon(self.go_on)
                 return
 

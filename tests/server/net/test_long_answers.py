@@ -221,3 +221,24 @@ def test_that_a_client_goes_is_seen_while_its_long_answer_is_made() -> None:
     client.connection.eof_received()
     run(listener)
     assert handler.made == AT_ONCE
+
+
+def test_what_comes_behind_an_answer_keeps_no_client_from_being_read() -> None:
+    """Who hands out a request may be answered meanwhile, and takes further turns in vain."""
+    handler = Lister()
+    listener = FakeListener(handler)
+    client = listener.connect()
+    client.send(heartbeat(8))
+    handler.exchanges[0].take_turns()
+    client.send(heartbeat(9))
+    assert (client.answered(), client.transport.reading) == ([8, 9], True)
+
+
+def test_what_comes_behind_an_answer_keeps_none_from_being_forgotten() -> None:
+    handler = Lister()
+    listener = FakeListener(handler)
+    client = listener.connect()
+    client.send(LIST)
+    handler.exchanges[0].when_gone(None)
+    client.lose()
+    assert len(listener.registry.turns) == 0

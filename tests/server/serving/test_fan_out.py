@@ -245,3 +245,49 @@ async def test_of_one_client_a_single_request_for_very_many_groups_is_taken_at_a
     client.send(DELETE_MANY, DELETE_MANY, DELETE_MANY)
     assert (node.taken, len(node.parts)) == (1, 1)
     assert not client.transport.reading
+
+
+class Listing:
+    """Lists the groups of two shards, each of so many that it has had enough for a turn."""
+
+    def __init__(self, count: int, answer: m.ListGroupsResponse) -> None:
+        self.loop = SlowLoop()
+        self.parts = OneByOne(self.loop.call_soon)
+        self.count = count
+        self.answer = answer
+        self.taken = 0
+
+    def handle(self, exchange: Exchange) -> None:
+        """Ask both shards, which answer at once."""
+        self.taken += 1
+        turns = in_turns(exchange, self.parts)
+        ask_all(exchange, {0: 0, 1: self.count}, self._hand_out, turns)
+
+    def _hand_out(self, _shard: int, part: Any) -> None:
+        part.reply(self.answer)
+
+
+LIST: Final = encode_request(m.ListGroupsRequest(states_filter=("Stable",)), 4, 7)
+
+
+async def test_a_client_is_read_from_when_the_last_of_its_shards_fills_a_turn() -> None:
+    """Its answer is there, as few of the groups are in the state that it asks for."""
+    listing = Listing(AT_ONCE, m.ListGroupsResponse(groups=()))
+    client = FakeListener(listing).connect()
+    for _ in range(3):
+        client.send(LIST)
+    assert (len(client.payloads()), client.transport.reading) == (3, True)
+    assert len(listing.parts) == 0
+
+
+async def test_a_long_list_is_not_made_for_who_has_gone() -> None:
+    """Whichever shard was the last: or a flood of such clients would fill the memory."""
+    groups = tuple(m.ListedGroup(group_id=f"g{n}", protocol_type="") for n in range(AT_ONCE))
+    listing = Listing(AT_ONCE + 1, m.ListGroupsResponse(groups=groups))
+    listener = FakeListener(listing)
+    client = listener.connect()
+    client.send(LIST)
+    listing.loop.run()
+    assert len(listener.registry.turns) == 1
+    client.lose()
+    assert len(listener.registry.turns) == 0
