@@ -318,9 +318,9 @@ class LeaseKeeper:
         if self._moving is not None and not self._moving.done():
             self._is_to_move_again = True
             return
-        if self._is_stopping:
-            return
-        if (move := self._next_move()) or self._claims.stray:
+        # Who is about to stop may stay for seconds, and what nobody serves must not wait for that.
+        move = Move() if self._is_stopping else self._next_move()
+        if move or self._claims.stray:
             self._moving = asyncio.get_running_loop().create_task(self._do(move))
 
     def _next_move(self, apart_from: set[int] | None = None) -> Move:

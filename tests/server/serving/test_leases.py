@@ -973,6 +973,19 @@ async def test_node_that_leaves_stops_though_its_store_is_away(
     assert await harness.held() == [0, 1]
 
 
+async def test_node_that_leaves_gives_back_what_it_failed_to_hand_over(
+    harness: Harness, other: Harness
+) -> None:
+    """It may stay for seconds until its members have heard, and no node would serve the shard."""
+    await share(harness, other)
+    store_of(harness).locked = StoreError("another transaction held a row for too long")
+    await harness.keeper.leave()
+    assert await harness.held() == [0, 1]
+    store_of(harness).locked = None
+    await harness.renewed()
+    assert await harness.held() == [0]
+
+
 async def test_others_need_not_look_by_themselves_for_what_a_node_gives(
     harness: Harness, other: Harness
 ) -> None:
