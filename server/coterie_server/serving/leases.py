@@ -306,9 +306,11 @@ class LeaseKeeper:
         self._patience.look(survey.leases, self._trust.now_s())
         self._claims.look(survey, self._leases)
         self._cluster.look(survey, self._leases)
-        unsure = self._claims.unsure  # they may be ours by now, and were another's
+        unsure = self._claims.unsure  # if they are ours, that is new, and they were another's
         self._owners |= {
-            each.shard: each.owner for each in survey.leases if each.shard not in unsure
+            each.shard: each.owner
+            for each in survey.leases
+            if each.shard not in unsure or each.owner != self._owner
         }
         self.troubles.sight.end()
         self._holder.looked()

@@ -546,6 +546,21 @@ async def test_a_claim_whose_answer_is_lost_is_given_back_and_made_again(harness
     assert await harness.held() == [0, 1, 2, 3]
 
 
+async def test_who_had_a_shard_is_known_though_to_give_it_away_was_in_doubt(
+    harness: Harness, other: Harness
+) -> None:
+    """Or what another node did with it meanwhile would be taken for this node's own doing."""
+    store_of(harness).locked = StoreError("the connection is gone")
+    await share(harness, other)
+    store_of(harness).locked = None
+    await share(harness, other)
+    assert await other.held() == [2, 3]
+    harness.holder.told.clear()
+    other.holder.woken = harness.keeper.look_soon
+    await other.keeper.leave()
+    assert "gained 3: handed_over of node-2" in harness.holder.told
+
+
 async def test_a_shard_that_cant_be_given_back_keeps_a_node_from_nothing_else(
     harness: Harness, caplog: pytest.LogCaptureFixture
 ) -> None:
