@@ -33,7 +33,12 @@ class Output:
     def __init__(self, stream: TextIO, tell_left_out: Callable[[int], object]) -> None:
         self._stream = stream
         self._tell_left_out = tell_left_out
-        self._lock = threading.Lock()
+        #: Not a plain lock: the garbage collector may come while a thread has it, and call
+        #: finalizers that have something to say.
+        self._lock = threading.RLock()
+        #: Lines to be written or to wait, of which those of finalizers come amid another.
+        self._coming: deque[str] = deque()
+        self._is_writing = False
         #: Lines that the thread is still to write.
         self._waiting: deque[str] = deque()
         self._left_out = 0
@@ -44,13 +49,24 @@ class Output:
     def write(self, line: str) -> None:
         """Write a line; if the stream is closed, the node goes on without a log."""
         with self._lock:
-            if self._thread is None and self._takes(line):
-                self._put(line)
-            elif len(self._waiting) >= _WAITING_MAX and not self._is_thread():
-                self._left_out += 1
-            else:
-                self._waiting.append(line)
-                self._begin()
+            self._coming.append(line)
+            if self._is_writing:
+                return
+            self._is_writing = True
+            try:
+                while self._coming:
+                    self._write(self._coming.popleft())
+            finally:
+                self._is_writing = False
+
+    def _write(self, line: str) -> None:
+        if self._thread is None and not self._waiting and self._takes(line):
+            self._put(line)
+        elif len(self._waiting) >= _WAITING_MAX and not self._is_thread():
+            self._left_out += 1
+        else:
+            self._waiting.append(line)
+            self._begin()
 
     def _is_thread(self) -> bool:
         """Whether it is the thread that tells what was left out, which is not left out itself."""

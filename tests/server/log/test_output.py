@@ -115,6 +115,21 @@ def test_other_streams_are_written_to_at_once() -> None:
     assert stream.getvalue() == "line\n"
 
 
+def test_line_that_a_finalizer_writes_amid_another_comes_behind_it() -> None:
+    """The garbage collector may come at any moment, and asyncio's tasks then tell of errors."""
+
+    class Stream(io.StringIO):
+        def write(self, text: str) -> int:
+            if text == "line\n":
+                made.write("finalizer's line")
+            return super().write(text)
+
+    stream = Stream()
+    made = Output(stream, lambda _: None)
+    in_time(lambda: made.write("line"))
+    assert stream.getvalue() == "line\nfinalizer's line\n"
+
+
 @pytest.mark.parametrize("kind", MAKE)
 @pytest.mark.parametrize("is_read", [True, False])
 def test_process_ends_soon_with_its_last_lines_if_they_are_read(
