@@ -252,6 +252,7 @@ class LeaseKeeper:
                 self._move_on()
             except Exception as error:  # noqa: BLE001  # whatever it is, try again
                 trouble.begin(str(error) or repr(error))
+                self._has_news |= trouble is self.troubles.renewal  # nobody has heard of it
                 wait_s = min(_RETRY_S, self._renew_every_s)
             else:
                 wait_s = self._look_every_s

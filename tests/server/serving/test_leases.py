@@ -171,13 +171,18 @@ class Harness:
     """A keeper of three shards."""
 
     def __init__(
-        self, time: Time, store: MemoryStore, node_id: int = 1, ttl_ms: int = TTL_MS
+        self,
+        time: Time,
+        store: MemoryStore,
+        node_id: int = 1,
+        ttl_ms: int = TTL_MS,
+        look_every_ms: int = TTL_MS,
     ) -> None:
         self.time, self.store, self.holder = time, store, RecordingHolder(node_id, ttl_ms)
         self.trust = LeaseTrust(lambda: self.time.s)
         owner = f"node-{node_id}"
         self.cluster = Cluster(owner)
-        terms = LeaseTerms(owner, ttl_ms, look_every_ms=ttl_ms)
+        terms = LeaseTerms(owner, ttl_ms, look_every_ms=look_every_ms)
         self.keeper = LeaseKeeper(store, terms, self.trust, self.cluster, self.holder)
 
     async def begin(self) -> None:
@@ -294,6 +299,25 @@ async def test_a_store_that_fails_leaves_doubt_until_it_works_again(harness: Har
     store_of(harness).error = None
     assert await harness.renewed() == ["confirmed"]
     assert trouble_of(harness) == ""
+
+
+async def test_what_the_store_did_not_take_is_said_again_with_the_next_look() -> None:
+    """Others wait for it, and leases may be renewed some minutes later only."""
+    time = Time()
+    async with UnreliableStore(time.ms) as store:
+        eager = Harness(time, store, look_every_ms=100)
+        await eager.begin()
+        store.error = StoreError("the database does not answer")
+        eager.keeper.announce()
+        await turns()
+        assert eager.holder.told[-1] == "doubted"
+        store.error = None
+        eager.keeper.look_soon()
+        await asyncio.sleep(leases_module._HINT_S)  # noqa: SLF001  # how long a hint takes
+        await turns()
+        assert eager.holder.told[-1] == "confirmed"
+        assert trouble_of(eager) == ""
+        await eager.keeper.stop()
 
 
 @pytest.fixture
