@@ -31,7 +31,7 @@ async def hand_over(node: Node, listener: Listener, linger_s: float) -> None:
     Members ask with each heartbeat; those that don't within `linger_s` are not waited for.
     """
     await node.leave()
-    if listener.members and _has_successors(node):
+    if _is_asked(node, listener):
         _log.info("members are told that their groups are elsewhere", connections=listener.members)
         if not await _all_have_heard(node, listener, linger_s):
             _log.info("members have not asked", connections=listener.members, linger_s=linger_s)
@@ -41,13 +41,14 @@ async def _all_have_heard(node: Node, listener: Listener, within_s: float) -> bo
     with suppress(TimeoutError):
         async with asyncio.timeout(within_s):
             while True:
-                if not (listener.members and _has_successors(node)):
+                if not _is_asked(node, listener):
                     return True
                 await asyncio.sleep(_LOOK_S)
     return False
 
 
-def _has_successors(node: Node) -> bool:
-    """Whether others have what the node had, and are there to stay."""
-    has_shards = any(shard.is_owned for shard in node.all_shards())
-    return not has_shards and any(not note.is_leaving for note in node.cluster.others)
+def _is_asked(node: Node, listener: Listener) -> bool:
+    """Whether members still ask here, and others have what the node had, and are there to stay."""
+    if not listener.members or any(shard.is_owned for shard in node.all_shards()):
+        return False
+    return any(not note.is_leaving for note in node.cluster.others)

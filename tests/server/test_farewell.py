@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
@@ -48,6 +49,19 @@ def store(tmp_path: Path) -> str:
     return f"sqlite:{tmp_path / 'shared.db'}"
 
 
+@contextlib.asynccontextmanager
+async def two_servers(
+    store: str, linger_ms: int = FOR_EVER_MS
+) -> AsyncIterator[tuple[Server, Server]]:
+    """Two that share a store; the first has all groups, and stops when the test says so."""
+    async with (
+        asyncio.timeout(PATIENCE_S),
+        Server(options(store, 1, linger_ms)) as first,
+        Server(options(store, 2)) as second,
+    ):
+        yield first, second
+
+
 @dataclass(slots=True)
 class Member:
     """The only member of a group."""
@@ -76,11 +90,7 @@ class Member:
 
 
 async def test_it_goes_when_all_members_have_heard_of_it(store: str) -> None:
-    async with (
-        asyncio.timeout(PATIENCE_S),
-        Server(options(store, 1)) as leaving,
-        Server(options(store, 2)),
-    ):
+    async with two_servers(store) as (leaving, _):
         members = [await Member.join(leaving, group) for group in ("billing", "audit")]
         stopping = asyncio.create_task(leaving.stop())
         await members[0].until_sent_elsewhere()
@@ -93,11 +103,7 @@ async def test_it_goes_when_all_members_have_heard_of_it(store: str) -> None:
 
 
 async def test_it_does_not_wait_for_members_that_hang_up(store: str) -> None:
-    async with (
-        asyncio.timeout(PATIENCE_S),
-        Server(options(store, 1)) as leaving,
-        Server(options(store, 2)),
-    ):
+    async with two_servers(store) as (leaving, _):
         gone, going = [await Member.join(leaving, group) for group in ("billing", "audit")]
         gone.wire.close()
         stopping = asyncio.create_task(leaving.stop())
@@ -114,11 +120,7 @@ async def test_it_does_not_wait_for_clients_that_wait_for_records(store: str) ->
     partition = m.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1)
     topics = (m.FetchTopic(topic="t", partitions=(partition,)),)
     fetch = m.FetchRequest(max_wait_ms=FOR_EVER_MS, min_bytes=1, topics=topics)
-    async with (
-        asyncio.timeout(PATIENCE_S),
-        Server(options(store, 1)) as leaving,
-        Server(options(store, 2)),
-    ):
+    async with two_servers(store) as (leaving, _):
         await leaving.ensure_topic("t", 1)
         wire = await Wire.open(leaving.address.port)
         sent = wire.send(fetch, 11)
@@ -134,11 +136,7 @@ async def test_it_does_not_wait_for_clients_that_wait_for_records(store: str) ->
 
 
 async def test_it_waits_for_silent_members_no_longer_than_it_may(store: str) -> None:
-    async with (
-        asyncio.timeout(PATIENCE_S),
-        Server(options(store, 1, linger_ms=100)) as leaving,
-        Server(options(store, 2)),
-    ):
+    async with two_servers(store, linger_ms=100) as (leaving, _):
         silent = await Member.join(leaving, "billing")
         await leaving.stop()
         await silent.wire.until_closed()
@@ -154,11 +152,7 @@ async def test_it_has_nothing_to_tell_if_no_other_takes_its_groups() -> None:
 
 
 async def test_servers_that_all_stop_do_not_wait_for_members(store: str) -> None:
-    async with (
-        asyncio.timeout(PATIENCE_S),
-        Server(options(store, 1)) as one,
-        Server(options(store, 2)) as other,
-    ):
+    async with two_servers(store) as (one, other):
         member = await Member.join(one, "billing")
         first = asyncio.create_task(one.stop())
         while other.node.coordinator("billing") is None:  # noqa: ASYNC110  # no event tells of it

@@ -5,15 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from coterie_protocol.file_errors import naming
 from coterie_protocol.journal import Line
-from coterie_protocol.journal_text import SEGMENT, Audit, BadLine, JournalReport, read_lines
-from coterie_server.journal.packed import DamagedError, is_packed, lines_of, plain_name
+from coterie_protocol.journal_text import Audit, BadLine, JournalReport, read_lines
+from coterie_server.journal.packed import DamagedError, lines_of, plain_name
 from coterie_server.journal.segments import find_segments
 
 __all__ = [
@@ -58,16 +57,16 @@ def list_files(directory: Path) -> list[Path]:
     They may be compressed; if one is there both plain and compressed, the plain one counts.
     """
     found: dict[tuple[str, int], Path] = {}
-    for path in sorted(directory.iterdir(), key=is_packed):
-        match = SEGMENT.fullmatch(plain_name(path))
-        if match is not None:
-            found.setdefault((match["node"], int(match["seq"])), path)
-    return [found[key] for key in sorted(found)]
+    for node, number, path in find_segments(directory, plain_name):
+        found.setdefault(
+            (node, number), path
+        )  # The shortest name, which is the plain one, is first.
+    return list(found.values())
 
 
 def _read(path: Path) -> Iterator[Line | BadLine]:
     number = 1
-    with closing(lines_of(path)) as texts:
+    with contextlib.closing(lines_of(path)) as texts:
         try:
             for entry in read_lines(texts, str(path)):
                 yield entry

@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Final
 
@@ -33,11 +34,16 @@ _NODE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _TAIL_BYTES: Final = 65_536
 
 
-def find_segments(directory: Path) -> Iterator[tuple[str, int, Path]]:
-    """Each file of a journal with its node and first line number, sorted by these."""
+def find_segments(
+    directory: Path, name_of: Callable[[Path], str] = attrgetter("name")
+) -> Iterator[tuple[str, int, Path]]:
+    """Each file of a journal with its node and first line number, sorted by these.
+
+    `name_of` says what a file that was compressed was called.
+    """
     found = []
     for path in directory.iterdir():
-        match = SEGMENT.fullmatch(path.name)
+        match = SEGMENT.fullmatch(name_of(path))
         if match is not None:
             found.append((match["node"], int(match["seq"]), path))
     yield from sorted(found)

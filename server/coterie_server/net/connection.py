@@ -261,7 +261,7 @@ class Connection(asyncio.Protocol):
         else:
             self._outgoing.write_ready(soon=soon)
             if not self._reading:
-                self._go_on()  # Also if nothing was sent: a long answer may be made.
+                self._go_on()  # Also if nothing was sent: a long answer may be finished.
 
     # Reading or not
 

@@ -35,19 +35,18 @@ class Outgoing:
         #: What the outbox is to post; everything else has to go behind it.
         self._unposted = b""
 
-    def write_ready(self, *, soon: bool = False) -> bool:
+    def write_ready(self, *, soon: bool = False) -> None:
         """Send, as one piece, all answers up to the first that is still awaited.
 
         With `soon`, they leave in the loop's next turn, together with those to other clients.
         """
         exchanges = self.exchanges
         if not exchanges or (data := exchanges[0].frame) is None:
-            return False
+            return
         exchanges.popleft()
         if exchanges and exchanges[0].frame is not None:
             data += b"".join(self._take_ready())
         self.write(data, soon=soon)
-        return True
 
     def write(self, data: bytes, *, soon: bool = False) -> None:
         """Send answers behind all others; `soon` is as above."""

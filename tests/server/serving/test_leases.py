@@ -553,16 +553,23 @@ async def test_a_shard_that_is_being_released_as_the_node_stops_is_given_up(
     assert await harness.held() == []
 
 
-async def test_a_claim_whose_answer_is_lost_is_given_back_and_made_again(harness: Harness) -> None:
-    """Or no node would serve the shard until its lease has expired."""
+async def lose_an_answer(harness: Harness, *others: int) -> None:
+    """Have a node claim shard 0 of one that has others, too, and hear nothing of it."""
     harness.time.s += 60.0
     await harness.steal(0, ttl_ms=1_000)
+    for shard in others:
+        await harness.steal(shard)
     await harness.renewed()
     await outlast(harness)
     store_of(harness).lost_answer = StoreError("the connection is gone")
     await harness.renewed()
-    assert await harness.held() == [0, 1, 2, 3]
     store_of(harness).lost_answer = None
+
+
+async def test_a_claim_whose_answer_is_lost_is_given_back_and_made_again(harness: Harness) -> None:
+    """Or no node would serve the shard until its lease has expired."""
+    await lose_an_answer(harness)
+    assert await harness.held() == [0, 1, 2, 3]
     told = [*await harness.renewed(), *await harness.renewed()]
     assert [each for each in told if each.startswith("gained")] == [
         "gained 0: handed_over of node-2"
@@ -589,14 +596,7 @@ async def test_a_shard_that_cant_be_given_back_keeps_a_node_from_nothing_else(
     harness: Harness, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As while a transaction that is stuck holds its row; its lease lasts on, and may be long."""
-    harness.time.s += 60.0
-    await harness.steal(0, ttl_ms=1_000)
-    await harness.steal(1)
-    await harness.renewed()
-    await outlast(harness)
-    store_of(harness).lost_answer = StoreError("the connection is gone")
-    await harness.renewed()
-    store_of(harness).lost_answer = None
+    await lose_an_answer(harness, 1)
     store_of(harness).locked = StoreError("another transaction held a row for too long")
     harness.time.s += TTL_MS / 1000 * 0.2
     assert "gained 1: expired of node-2" in await harness.renewed()
@@ -608,15 +608,8 @@ async def test_a_shard_that_cant_be_given_back_keeps_a_node_from_nothing_else(
 async def test_a_shard_that_cant_be_claimed_keeps_a_node_from_giving_none_back(
     harness: Harness,
 ) -> None:
-    harness.time.s += 60.0
-    await harness.steal(0, ttl_ms=1_000)
-    await harness.steal(1)
-    await harness.renewed()
-    await outlast(harness)
-    store_of(harness).lost_answer = StoreError("the connection is gone")
-    await harness.renewed()
+    await lose_an_answer(harness, 1)
     assert 0 in await harness.held()
-    store_of(harness).lost_answer = None
     store_of(harness).lost_request = StoreError("another transaction held a row for too long")
     harness.time.s += TTL_MS / 1000 * 0.2
     await harness.renewed()
