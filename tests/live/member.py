@@ -68,7 +68,7 @@ class Client:
     is_cooperative: bool = False
     #: It joins its group again when the coordinator was away, of its own accord.
     rejoins_after_restart: bool = False
-    #: It gives up its place when the coordinator was away, and comes back as another member.
+    #: It may give up its place when the coordinator was away, and come back as another member.
     is_another_after_restart: bool = False
     #: Its leader looks at the topics when it has led, and may then join once more.
     looks_again: bool = False
