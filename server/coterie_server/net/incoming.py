@@ -27,6 +27,7 @@ class Incoming:
         "_charge",
         "_commits",
         "_frames",
+        "_is_open",
         "_limits",
         "_times",
         "fault",
@@ -38,6 +39,7 @@ class Incoming:
         self._times = times
         self._charge = charge
         self._frames = FrameReader(limits.socket_request_max_bytes)
+        self._is_open = True
         #: None until the client commits for the first time.
         self._commits: CommitDecoder | None = None
         #: What is wrong with the bytes behind the requests that were cut.
@@ -46,7 +48,7 @@ class Incoming:
         self.unfinished_bytes = 0
 
     def cut(self, data: bytes, now: float) -> list[bytes]:
-        """The requests that these bytes complete."""
+        """The requests that these bytes complete; none if what they begin costs the connection."""
         payloads: list[bytes] = []
         try:
             payloads = self._frames.feed(data)
@@ -63,7 +65,7 @@ class Incoming:
         except ProtocolError as error:
             self.fault = without_frames(error)  # whose frames hold all that came
         self._note_unfinished(now, is_new=bool(payloads))
-        return payloads
+        return payloads if self._is_open else []  # whose guard, if it had one, is gone
 
     def decode(self, payload: bytes) -> Request:
         """The request that was cut; raises `ProtocolError`."""
@@ -92,6 +94,7 @@ class Incoming:
 
     def let_go(self) -> None:
         """Free what the client made us hold."""
+        self._is_open = False
         self._frames = FrameReader()
         self._commits = None
         self.fault = None  # its traceback leads back here

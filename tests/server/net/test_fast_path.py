@@ -157,3 +157,12 @@ def test_a_large_request_is_not_remembered() -> None:
     fast_path.client.send(heartbeat(1), heartbeat(2, member_id="m" * 5000))
     assert [asked.member_id for asked in fast_path.scripted.asked] == ["member"]
     assert [e.request.correlation_id for e in fast_path.handler.exchanges] == [2]
+
+
+def test_what_comes_with_the_frame_that_costs_the_connection_is_not_carried_out() -> None:
+    """It may be a stranger's, and the guard that asks who it is has gone with the connection."""
+    fast_path = FastPath(unfinished_frames_max_bytes=10)
+    fast_path.client.send(heartbeat(1) + heartbeat(2)[:-1])
+    assert fast_path.client.transport.closing
+    assert fast_path.scripted.asked == []
+    assert fast_path.client.payloads() == []
