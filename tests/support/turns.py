@@ -16,8 +16,8 @@ class SlowLoop:
     def __init__(self) -> None:
         self.waiting: list[Callable[[], None]] = []
 
-    def call_soon(self, action: Callable[[], None]) -> None:
-        """Keep a call for the next turn."""
+    def call_soon(self, action: Callable[[], None], /, **_: bool) -> None:
+        """Keep a call for the next turn, whatever is said of those who go."""
         self.waiting.append(action)
 
     def turn(self) -> None:

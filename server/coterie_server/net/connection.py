@@ -126,7 +126,7 @@ class Connection(asyncio.Protocol):
             self._take(payloads, now)
 
     def eof_received(self) -> None:
-        """Take half a close for a whole one, as Kafka does; the transport then closes itself."""
+        """Take half a close for a whole one; the transport then closes itself."""
         self.end(CloseReason.PEER)
 
     def connection_lost(self, exc: Exception | None) -> None:

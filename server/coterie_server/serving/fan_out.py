@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from coterie_protocol import messages as m
 from coterie_server.turns import AT_ONCE, Piece, Unfinished, begin
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from coterie_server.serving.context import PendingRequest
     from coterie_server.turns import Making, OneByOne
 
-__all__ = ["BATCH", "ask_all", "divide", "in_turns"]
+__all__ = ["BATCH", "CallSoon", "HandOut", "ask_all", "divide", "in_turns"]
 
 #: How many groups are asked for at once; to delete so many takes some milliseconds.
 BATCH: Final = 250
@@ -28,17 +28,22 @@ _NAMES_AT_ONCE: Final = 5000
 
 #: Hands a part of a request to a shard.
 HandOut = Callable[[int, "PendingRequest"], None]
-#: Calls something in the event loop's next turn.
-CallSoon = Callable[[Callable[[], None]], object]
+
+
+class CallSoon(Protocol):
+    """Calls something in the event loop's next turn."""
+
+    def __call__(self, action: Callable[[], None], /, *, whoever_goes: bool = False) -> object:
+        """Call it also if the client has gone by then, if that is wanted."""
 
 
 def in_turns(exchange: Exchange, parts: OneByOne) -> CallSoon:
-    """Has what is left of a request handed out when its turn comes, unless the client has gone."""
+    """Has what is left of a request handed out when its turn comes."""
 
-    def call_soon(action: Callable[[], None]) -> None:
+    def call_soon(action: Callable[[], None], /, *, whoever_goes: bool = False) -> None:
         exchange.take_turns()
         parts.call_soon(action)
-        exchange.when_gone(lambda _: parts.forget(action))
+        exchange.when_gone(None if whoever_goes else lambda _: parts.forget(action))
 
     return call_soon
 
@@ -185,10 +190,12 @@ class _Division:
         self._batches = _batches(map(named.name_of, items), shard_of)
         #: The answers to the parts, each with the places of its items.
         self._answered: list[tuple[list[int], Any]] = []
+        #: Whether it is carried out to its end, as it is by Kafka, also if the client has gone.
+        self._must_end = False
 
     def go_on(self) -> None:
-        """Hand out the next batch, if there is one ready; unless the client has gone."""
-        if self._whole.abandoned:
+        """Hand out the next batch, if there is one ready."""
+        if self._whole.abandoned and not self._must_end:
             return
         batch = next(self._batches, None)
         if batch is None:
@@ -196,13 +203,18 @@ class _Division:
         elif batch:
             self._hand_out_batch(batch)
         else:
-            self._call_soon(self.go_on)
+            self._go_on_soon()
+
+    def _go_on_soon(self) -> None:
+        self._call_soon(self.go_on, whoever_goes=self._must_end)
 
     def _hand_out_batch(self, places: list[tuple[int, list[int]]]) -> None:
+        self._must_end = self._named.is_change
+
         def take(answers: list[Any]) -> None:
             self._answered += zip((its for _, its in places), answers, strict=True)
             if len(self._items) > BATCH:
-                self._call_soon(self.go_on)
+                self._go_on_soon()
             else:
                 self.go_on()
 
@@ -270,6 +282,8 @@ class _Named(NamedTuple):
     answered: str
     #: Whether a group that is named twice is answered once.
     is_once_each: bool = False
+    #: Whether what is begun must not end half-way.
+    is_change: bool = False
 
 
 def _group_id(item: Any) -> str:  # noqa: ANN401  # an entry of any of the responses
@@ -283,7 +297,12 @@ def _itself(item: str) -> str:
 
 _NAMED: Final[dict[type[Any], _Named]] = {
     m.DeleteGroupsRequest: _Named(
-        "groups_names", _itself, m.DeleteGroupsResponse, "results", is_once_each=True
+        "groups_names",
+        _itself,
+        m.DeleteGroupsResponse,
+        "results",
+        is_once_each=True,
+        is_change=True,
     ),
     m.DescribeGroupsRequest: _Named("groups", _itself, m.DescribeGroupsResponse, "groups"),
     m.OffsetFetchRequest: _Named("groups", _group_id, m.OffsetFetchResponse, "groups"),

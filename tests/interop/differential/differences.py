@@ -169,3 +169,9 @@ BOUNDS = _difference(
     "groups, connections.",
     not_shown="it would take ten thousand requests, or as many partitions in Kafka",
 )
+CLOSED_CONNECTIONS = _difference(
+    "closed-connections",
+    "A client that stops sending has nearly always gone, so no answers are kept for it; what it "
+    "sent is carried out all the same.",
+    not_shown="scenarios have whole connections",
+)

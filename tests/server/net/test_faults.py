@@ -285,7 +285,7 @@ def test_client_that_leaves_abandons_its_exchanges() -> None:
 
 
 def test_client_that_stops_sending_has_left() -> None:
-    """Half a close is a whole one, as in Kafka."""
+    """Half a close is a whole one: see the page on differences from Kafka."""
     handler = ParkingHandler()
     listener = FakeListener(handler)
     client = listener.connect()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import pytest
@@ -10,7 +11,7 @@ from coterie_protocol import encode_request
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
 from coterie_server.net import Exchange
-from coterie_server.serving.fan_out import BATCH, ask_all, divide, in_turns
+from coterie_server.serving.fan_out import BATCH, HandOut, ask_all, divide, in_turns
 from coterie_server.turns import AT_ONCE, OneByOne
 from tests.server.net.doubles import FakeListener
 from tests.support.requests import Pending
@@ -148,19 +149,48 @@ async def test_the_next_batch_waits_until_the_one_before_is_answered() -> None:
     assert len(parts) == 2
 
 
-async def test_no_more_is_handed_out_when_the_client_has_gone() -> None:
+async def test_no_more_is_asked_for_when_the_client_has_gone() -> None:
+    names = tuple(f"g{number}" for number in range(0, BATCH * 4, 2))
+    loop, asked = SlowLoop(), list[int]()
+
+    def hand_out(_shard: int, part: Any) -> None:
+        asked.append(len(part.message.groups))
+        part.reply(m.DescribeGroupsResponse(groups=()))
+
+    whole = Pending(m.DescribeGroupsRequest(groups=names), 5)
+    divide(whole, shard_of, hand_out, loop.call_soon)
+    loop.turn()
+    whole.abandoned = True
+    loop.run()
+    assert asked == [BATCH]
+
+
+async def test_what_is_begun_to_be_deleted_is_deleted_whoever_has_gone() -> None:
+    names = tuple(f"g{number}" for number in range(BATCH * 4))
+    shards, whole = Shards(), Pending(m.DeleteGroupsRequest(groups_names=names), 2)
+    shards.delete(whole)
+    shards.loop.turn()
+    whole.abandoned = True
+    shards.loop.run()
+    assert sum(shards.asked) == len(names)
+
+
+async def test_what_has_not_begun_to_be_deleted_is_not() -> None:
     names = tuple(f"g{number}" for number in range(BATCH * 4))
     shards, whole = Shards(), Pending(m.DeleteGroupsRequest(groups_names=names), 2)
     shards.delete(whole)
     whole.abandoned = True
     shards.loop.run()
-    assert sum(shards.asked) <= BATCH
+    assert shards.asked == []
 
 
 async def test_of_very_many_long_requests_one_is_finished_before_the_next_is_begun() -> None:
     """However many wait, a turn is as short, and few answers lie about half done."""
     loop, asked = SlowLoop(), list[tuple[int, int]]()
     one_by_one = OneByOne(loop.call_soon)
+
+    def call_soon(action: Callable[[], None], /, **_: bool) -> None:
+        one_by_one.call_soon(action)
 
     def ask(number: int) -> Pending:
         def hand_out(_shard: int, part: Any) -> None:
@@ -170,7 +200,7 @@ async def test_of_very_many_long_requests_one_is_finished_before_the_next_is_beg
 
         names = tuple(f"g{index}" for index in range(BATCH + 1))
         whole = Pending(m.DeleteGroupsRequest(groups_names=names), 2)
-        divide(whole, lambda _name: 0, hand_out, one_by_one.call_soon)
+        divide(whole, lambda _name: 0, hand_out, call_soon)
         return whole
 
     wholes = [ask(number) for number in range(100)]
@@ -207,9 +237,10 @@ async def test_a_long_list_is_asked_for_one_large_shard_at_a_time() -> None:
 
 
 class Node:
-    """Hands what it is asked to a shard that answers never."""
+    """Hands what it is asked to a shard that answers never, unless the test has another."""
 
     def __init__(self) -> None:
+        self.hand_out: HandOut = lambda _shard, _part: None
         self.loop = SlowLoop()
         self.parts = OneByOne(self.loop.call_soon)
         self.taken = 0
@@ -218,7 +249,7 @@ class Node:
         """Hand out a request when its turn comes."""
         self.taken += 1
         turns = in_turns(exchange, self.parts)
-        divide(exchange, shard_of, lambda _shard, _part: None, turns)
+        divide(exchange, shard_of, self.hand_out, turns)
 
 
 DELETE_MANY: Final = encode_request(
@@ -236,6 +267,19 @@ async def test_clients_that_ask_for_very_many_groups_and_go_leave_nothing_behind
         client.send(DELETE_MANY)
         client.lose()
     assert (node.taken, len(node.parts)) == (101, 1)
+
+
+async def test_of_a_client_that_goes_what_is_begun_is_deleted_to_the_end() -> None:
+    """Its place in the line is kept from one batch to the next."""
+    node, shards = Node(), Shards()
+    node.hand_out = shards.hand_out
+    client = FakeListener(node).connect()
+    client.send(DELETE_MANY)
+    node.loop.turn()
+    client.lose()
+    node.loop.run()
+    assert sum(shards.asked) == BATCH + 1
+    assert len(node.parts) == 0
 
 
 async def test_of_one_client_a_single_request_for_very_many_groups_is_taken_at_a_time() -> None:
