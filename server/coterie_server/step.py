@@ -9,7 +9,7 @@ So no client ever learns of a change that a crash could undo.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from coterie_protocol.exceptions import CoterieError
 
@@ -17,9 +17,13 @@ if TYPE_CHECKING:
     from coterie_protocol.journal import Event
     from coterie_server.security import Principal
 
-__all__ = ["LimitHit", "Outcome", "Refusal", "Request", "Step"]
+__all__ = ["LimitHit", "Outcome", "Refusal", "Request", "Step", "fitting"]
 
 R = TypeVar("R")
+
+#: A text on the wire has 32,767 bytes at most, and so may a name that it quotes; each character
+#: takes four bytes at most.
+_TEXT_MAX: Final = 8_000
 
 
 class Request(Protocol):
@@ -117,6 +121,11 @@ class Refusal(CoterieError):  # noqa: N818  # the answer is no; nothing went wro
     def __init__(self, name: str, sentence: str) -> None:
         super().__init__(sentence)
         self.name = name
+
+
+def fitting(text: str) -> str:
+    """A text that may repeat what a client made up, short enough for any answer."""
+    return text[:_TEXT_MAX]
 
 
 def no_group(group_id: str) -> Refusal:

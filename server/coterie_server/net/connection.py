@@ -333,7 +333,7 @@ class Connection(asyncio.Protocol):
     # The end
 
     def _close_for_bug(self) -> None:
-        _log.exception("a bug: handler failed, connection closed", peer=str(self.peer))
+        self.log("a bug: handler failed, connection closed", level="exception")
         self.end(CloseReason.BUG)
 
     def stop(self) -> None:
@@ -366,7 +366,7 @@ class Connection(asyncio.Protocol):
 
     def close_for_unencodable(self, request: Request, error: Exception) -> None:
         """Close because an answer does not fit its request, which is a bug of ours."""
-        log_unencodable(str(self.peer), request, error)
+        log_unencodable(self.log, request, error)
         self.end(CloseReason.BUG)
 
     def _tell(self, reason: CloseReason, level: str = "warning", **values: object) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from coterie_protocol import (
@@ -14,12 +15,9 @@ from coterie_protocol import (
 )
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.messages import ApiVersion, ApiVersionsResponse
-from coterie_server.log.logger import get_logger
 from coterie_server.net.stats import CloseReason
 
 __all__ = ["answer_to_unsupported", "log_unencodable", "reason_of"]
-
-_log = get_logger(__name__)
 
 
 def reason_of(fault: ProtocolError) -> tuple[CloseReason, dict[str, Any]]:
@@ -32,11 +30,11 @@ def reason_of(fault: ProtocolError) -> tuple[CloseReason, dict[str, Any]]:
     return reason, {"error": str(fault)}
 
 
-def log_unencodable(peer: str, request: Request, error: Exception) -> None:
+def log_unencodable(log: Callable[..., None], request: Request, error: Exception) -> None:
     """Log that an answer does not fit its request."""
-    _log.error(
+    log(
         "a bug: reply cannot be encoded, connection closed",
-        peer=peer,
+        level="error",
         api=request.api_key.title,
         api_version=request.api_version,
         error=repr(error),

@@ -10,6 +10,7 @@ from coterie_protocol.messages import (
     DescribeClientQuotasResponse,
     QuotaFilter,
 )
+from coterie_server.step import fitting
 
 __all__ = ["describe_quotas"]
 
@@ -52,4 +53,4 @@ def _check(component: QuotaFilter, before: set[str]) -> tuple[ErrorCode, str]:
 
 
 def _refusal(code: ErrorCode, text: str) -> DescribeClientQuotasResponse:
-    return DescribeClientQuotasResponse(error_code=code, error_message=text, entries=None)
+    return DescribeClientQuotasResponse(error_code=code, error_message=fitting(text), entries=None)

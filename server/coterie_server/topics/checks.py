@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from coterie_protocol.error_codes import ErrorCode
+from coterie_server.step import fitting
 from coterie_server.topics.topic_table import LEADER_EPOCH
 
 if TYPE_CHECKING:
@@ -40,11 +41,6 @@ _NAME_LENGTH_MAX: Final = 249
 _LEGAL_NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
 
 
-#: What a text has at most: it may quote names, which can be as long as a text on the wire may be,
-#: and each character takes four bytes at most.
-_TEXT_MAX: Final = 8_000
-
-
 class Problem(NamedTuple):
     """Why something can't be done."""
 
@@ -54,7 +50,7 @@ class Problem(NamedTuple):
     @property
     def message(self) -> str | None:
         """The text as it is told, which fits any answer."""
-        return self.text and self.text[:_TEXT_MAX]
+        return self.text and fitting(self.text)
 
 
 TOO_MANY: Final = Problem(

@@ -17,6 +17,7 @@ from coterie_server.security import (
     ScramMechanism,
 )
 from coterie_server.security.records import CredentialRecord
+from coterie_server.step import fitting
 from coterie_server.topics.work import CHANGES_AT_ONCE
 from coterie_server.turns import Piece, begin
 
@@ -88,7 +89,10 @@ def _describe_one(
         error = ErrorCode.RESOURCE_NOT_FOUND
         text = f"Attempt to describe a user credential that does not exist: {name}"
     return m.DescribeUserScramCredentialsResult(
-        user=name, error_code=error, error_message=text, credential_infos=() if error else infos
+        user=name,
+        error_code=error,
+        error_message=fitting(text),
+        credential_infos=() if error else infos,
     )
 
 

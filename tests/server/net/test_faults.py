@@ -16,6 +16,7 @@ from coterie_protocol.messages import (
     HeartbeatResponse,
 )
 from coterie_server.net import CloseReason, Exchange, Limits
+from coterie_server.net.registry import LOG_LINES_PER_SWEEP
 from tests.server.net.conftest import LogLines
 from tests.server.net.doubles import AnsweringHandler, FakeListener, ParkingHandler, heartbeat
 
@@ -331,4 +332,16 @@ def test_reply_that_cannot_be_encoded_is_told_without_what_variables_hold(
     handler.exchanges[0].reply("no reply at all")
     assert client.transport.closing
     assert capsys.readouterr() == ("", "")
-    assert [record.name for record in caplog.records] == ["coterie_server.net.faults"]
+    assert [record.name for record in caplog.records] == ["coterie_server.net.registry"]
+
+
+def test_lines_about_replies_that_cannot_be_encoded_are_bounded(log: LogLines) -> None:
+    """A client may find out what makes one, and has only to connect again."""
+    handler = ParkingHandler()
+    listener = FakeListener(handler)
+    for _ in range(LOG_LINES_PER_SWEEP + 5):
+        client = listener.connect()
+        client.send(heartbeat(0))
+        handler.exchanges.pop().reply("no reply at all")
+        assert client.transport.closing
+    assert len(log) == LOG_LINES_PER_SWEEP

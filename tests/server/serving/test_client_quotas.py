@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from coterie_protocol import encode_response
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.messages import DescribeClientQuotasRequest, QuotaFilter
 from coterie_server.serving.client_quotas import describe_quotas
@@ -57,3 +58,11 @@ def test_questions_that_make_no_sense_are_refused(
     assert (answer.error_code, answer.entries) == (code, None)
     assert answer.error_message is not None
     assert re.search(text, answer.error_message)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_any_name_that_can_be_asked_for_can_be_refused(times: int) -> None:
+    """The answer repeats it, and has to fit all the same."""
+    answer = describe_quotas(asked(*[("x" * 32_767, 2, None)] * times))
+    assert answer.error_code
+    encode_response(answer, 1, 7)

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import pytest
 
+from coterie_protocol import encode_response
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
 from coterie_server.security import ScramCredential, ScramMechanism
@@ -171,3 +172,12 @@ def test_first_users_do_not_get_their_first_passwords_back() -> None:
     assert describe(harness) == {"ann": [(1, 8192)], "root": [(1, 4096), (2, 4096)]}
     assert len(outcome.records) == 2
     assert not harness.catalogue.ensure_users(first, 0).records
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_any_name_that_can_be_asked_for_can_be_refused(times: int) -> None:
+    """The answer repeats it, and has to fit all the same."""
+    request = m.DescribeUserScramCredentialsRequest(users=(m.UserName(name="ä" * 16_383),) * times)
+    answer = CatalogueHarness().ask(request)
+    assert answer.results[0].error_code
+    encode_response(answer, 0, 7)
