@@ -343,7 +343,8 @@ class LeaseKeeper:
                 if shard not in self._leases and shard not in (apart_from or ())
             },
             present={self._owner, *self._takers(), *expected},
-            settled={owner for owner in self._takers() if notes[owner].is_settled},
+            settled={who for who, note in notes.items() if note.is_settled and not note.is_leaving},
+            expired=self._patience.expired,
             files=self._store.files,
         )
         return next_move(scene, given_at_once(self._shards))

@@ -34,6 +34,8 @@ class Scene:
     present: Collection[str]
     #: Those of them that have been there for long enough to be given what others have.
     settled: Collection[str]
+    #: The shards whose leases have run out, among those that no node has.
+    expired: Collection[int] = ()
     #: Over how many files the store spreads the shards, by their numbers.
     files: int = 1
 
@@ -79,32 +81,54 @@ def next_move(scene: Scene, give_max: int) -> Move:
     counted = Counter(scene.others.values())
     held = {node: counted[node] for node in scene.present} | {scene.me: len(scene.mine)}
     fair = fair_shares(len(scene.shards), held)
-    lacking = {node: max(fair[node] - held[node], 0) for node in scene.present}
-    wanted = sum(lacking[node] for node in scene.settled if node != scene.me)
+    wanted = sum(max(fair[node] - held[node], 0) for node in scene.settled if node != scene.me)
     surplus = min(held[scene.me] - fair[scene.me], wanted, give_max)
     # The last ones first, so that the catalogue, which comes first, stays where it is.
     given = sorted(scene.mine, key=lambda shard: (scene.home(shard) == scene.me, -shard))
     given = given[: max(surplus, 0)]
-    return Move(claim=_claims(scene, lacking), give=tuple(given))
+    return Move(claim=_claims(scene, held), give=tuple(given))
 
 
-def _claims(scene: Scene, lacking: dict[str, int]) -> tuple[int, ...]:
-    """Divide the free shards among all who lack some, and return those of this node."""
-    left = dict(lacking)
+def _claims(scene: Scene, held: Mapping[str, int]) -> tuple[int, ...]:
+    """Divide the free shards among all who may claim them, and return those of this node.
+
+    What was given up, any node may claim at once.  What a dead node had, one that has just come
+    leaves alone until it has seen for a whole lease that it is not renewed, while the others have
+    seen that already.  So it is theirs, or nobody would serve it meanwhile; the newcomer is given
+    its share later.  Without any that has been there for so long, all wait alike.
+    """
     free = [each for each in scene.shards if each not in scene.others and each not in scene.mine]
-    claims: list[int] = []
+    of_the_dead = [shard for shard in free if shard in scene.expired]
+    given_up = [shard for shard in free if shard not in scene.expired]
+    claims = _divided(scene, given_up, held, scene.present)
+    held = {node: held[node] + len(claims.get(node, ())) for node in held}
+    inherited = _divided(scene, of_the_dead, held, scene.settled or scene.present)
+    return tuple(sorted((*claims.get(scene.me, ()), *inherited.get(scene.me, ()))))
+
+
+def _divided(
+    scene: Scene, free: Collection[int], held: Mapping[str, int], among: Collection[str]
+) -> dict[str, list[int]]:
+    """Divide free shards among nodes, those that have least first; return what each may claim."""
+    elsewhere = sum(held[node] for node in held if node not in among)
+    fair = fair_shares(len(scene.shards) - elsewhere, {node: held[node] for node in among})
+    left = {node: max(fair[node] - held[node], 0) for node in among}
+    divided: dict[str, list[int]] = {node: [] for node in among}
+
+    def assign(shard: int, node: str) -> None:
+        left[node] -= 1
+        divided[node].append(shard)
+
+    away = []
     for shard in free:
         node = scene.home(shard)
-        if node is not None and left[node]:
-            left[node] -= 1
-            claims.append(shard)
-    away = set(free).difference(claims)
-    claims = [shard for shard in claims if scene.home(shard) == scene.me]
+        if node is not None and left.get(node):
+            assign(shard, node)
+        else:
+            away.append(shard)
     for shard in sorted(away):
         node = max(sorted(left), key=left.__getitem__)
         if not left[node]:
             break
-        left[node] -= 1
-        if node == scene.me:
-            claims.append(shard)
-    return tuple(sorted(claims))
+        assign(shard, node)
+    return divided

@@ -672,6 +672,22 @@ async def test_the_shards_of_a_dead_node_are_taken_when_its_leases_end(
     assert await harness.held() == [0, 1, 2, 3]
 
 
+async def test_the_shards_of_a_dead_node_are_taken_though_another_one_has_just_come(
+    harness: Harness, other: Harness
+) -> None:
+    """As where a new process takes a dead one's place; it gets its share of them later."""
+    await share(harness, other)
+    await pass_renewals(2, harness)
+    async with harness.store.twin() as store:
+        newcomer = Harness(harness.time, store, node_id=3)
+        await newcomer.begin()
+        await pass_renewals(2, harness, newcomer)
+        assert await shares(harness) == {"node-1": 4}
+        await pass_renewals(5, harness, newcomer)
+        assert await shares(harness) == {"node-1": 2, "node-3": 2}
+        await newcomer.keeper.stop()
+
+
 async def test_the_shards_of_a_dead_node_are_taken_though_the_store_is_slow(
     harness: Harness, other: Harness
 ) -> None:

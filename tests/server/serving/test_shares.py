@@ -19,12 +19,17 @@ some_files = st.integers(1, 4)
 
 
 def scene_of(
-    me: str, holders: dict[int, str], present: set[str], settled: set[str], files: int = 1
+    me: str,
+    holders: dict[int, str],
+    present: set[str],
+    settled: set[str],
+    files: int = 1,
+    expired: set[int] | None = None,
 ) -> Scene:
     """What a node sees."""
     mine = {shard for shard, owner in holders.items() if owner == me}
     others = {shard: owner for shard, owner in holders.items() if owner != me}
-    return Scene(SHARDS, me, mine, others, present, settled, files)
+    return Scene(SHARDS, me, mine, others, present, settled, expired or set(), files)
 
 
 def test_those_with_most_keep_most() -> None:
@@ -51,6 +56,38 @@ def test_no_two_nodes_claim_the_same_shard(
     ]
     assert len(claims) == len(set(claims))
     assert not set(claims) & holders.keys()
+
+
+some_shards = st.sets(st.sampled_from(SHARDS))
+
+
+@given(
+    holders=holdings, present=some_nodes, settled=some_nodes, expired=some_shards, files=some_files
+)
+def test_free_shards_are_divided_among_those_who_may_claim_them(
+    holders: dict[int, str], present: set[str], settled: set[str], expired: set[int], files: int
+) -> None:
+    """What a dead node had, those who were there as it died; they take all of it."""
+    settled &= present
+    holders = {shard: owner for shard, owner in holders.items() if owner in present}
+    claims = {
+        me: next_move(scene_of(me, holders, present, settled, files, expired), 1).claim
+        for me in present
+    }
+    claimed = [shard for each in claims.values() for shard in each]
+    assert len(claimed) == len(set(claimed))
+    assert set(claimed) == set(SHARDS) - holders.keys()
+    for me in present - settled if settled else ():
+        assert not expired.intersection(claims[me])
+
+
+def test_shards_of_a_dead_node_are_not_kept_for_a_newcomer() -> None:
+    """It leaves them alone for a whole lease more, and nobody would serve them."""
+    holders = {shard: "ab"[shard % 2] for shard in range(-1, 8)}
+    present, dead = {"a", "b", "c"}, {8, 9, 10, 11}
+    moves = {me: next_move(scene_of(me, holders, present, {"a", "b"}, 1, dead), 1) for me in "abc"}
+    assert not moves["c"]
+    assert {len(moves["a"].claim), len(moves["b"].claim)} == {2}
 
 
 @given(holders=holdings, present=some_nodes, give_max=st.integers(1, 3), files=some_files)
