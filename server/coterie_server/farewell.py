@@ -28,27 +28,33 @@ _LOOK_S: Final = 0.05
 async def hand_over(node: Node, listener: Listener, linger_s: float) -> None:
     """Give the groups to other nodes, and stay until their members have heard of it.
 
-    Members ask with each heartbeat; those that don't within `linger_s` are not waited for.
+    Members ask with each heartbeat and commit; those that don't within `linger_s` are not waited
+    for.
     """
     await node.leave()
-    if _is_asked(node, listener):
-        _log.info("members are told that their groups are elsewhere", connections=listener.members)
-        if not await _all_have_heard(node, listener, linger_s):
-            _log.info("members have not asked", connections=listener.members, linger_s=linger_s)
+    if asked := _asked(node, listener, linger_s):
+        _log.info("members are told that their groups are elsewhere", connections=asked)
+        if silent := await _left_unheard(node, listener, linger_s):
+            _log.info("members have not asked", connections=silent, linger_s=linger_s)
 
 
-async def _all_have_heard(node: Node, listener: Listener, within_s: float) -> bool:
+async def _left_unheard(node: Node, listener: Listener, within_s: float) -> int:
+    """Wait until all have heard; return how many have not."""
     with suppress(TimeoutError):
         async with asyncio.timeout(within_s):
             while True:
-                if not _is_asked(node, listener):
-                    return True
+                if not _asked(node, listener, within_s):
+                    return 0
                 await asyncio.sleep(_LOOK_S)
-    return False
+    return _asked(node, listener, within_s)
 
 
-def _is_asked(node: Node, listener: Listener) -> bool:
-    """Whether members still ask here, and others have what the node had, and are there to stay."""
-    if not listener.members or any(shard.is_owned for shard in node.all_shards()):
-        return False
-    return any(not note.is_leaving for note in node.cluster.others)
+def _asked(node: Node, listener: Listener, linger_s: float) -> int:
+    """On how many connections members still ask here, though others have what the node had.
+
+    There are none to be told if the node has something yet, or no other is there to stay.
+    """
+    if any(shard.is_owned for shard in node.all_shards()):
+        return 0
+    is_followed = any(not note.is_leaving for note in node.cluster.others)
+    return listener.members(linger_s) if is_followed else 0

@@ -81,6 +81,20 @@ class Member:
         beat = m.HeartbeatRequest(group_id=group, member_id=member, generation_id=generation)
         return cls(wire, beat)
 
+    async def commit(self, topic: str) -> ErrorCode:
+        """Commit an offset of its first partition."""
+        partition = m.OffsetCommitRequestPartition(
+            partition_index=0, committed_offset=1, committed_metadata=None
+        )
+        request = m.OffsetCommitRequest(
+            group_id=self.heartbeat.group_id,
+            member_id=self.heartbeat.member_id,
+            generation_id_or_member_epoch=self.heartbeat.generation_id,
+            topics=(m.OffsetCommitRequestTopic(name=topic, partitions=(partition,)),),
+        )
+        answer: m.OffsetCommitResponse = await self.wire.ask(request, 7)
+        return ErrorCode(answer.topics[0].partitions[0].error_code)
+
     async def until_sent_elsewhere(self) -> None:
         """Go on as a member, for whom all is well until its coordinator is another one."""
         error = ErrorCode.NONE
@@ -100,6 +114,21 @@ async def test_it_goes_when_all_members_have_heard_of_it(store: str) -> None:
         for member in members:
             await member.wire.until_closed()
             member.wire.close()
+
+
+async def test_member_that_commits_has_heard_of_it_as_well(store: str) -> None:
+    """It sends its next heartbeat to the other node already."""
+    async with two_servers(store) as (leaving, _):
+        await leaving.ensure_topic("t", 1)
+        member = await Member.join(leaving, "billing")
+        stopping = asyncio.create_task(leaving.stop())
+        error = ErrorCode.NONE
+        while error != ErrorCode.NOT_COORDINATOR:
+            assert error == ErrorCode.NONE
+            error = await member.commit("t")
+        await stopping
+        await member.wire.until_closed()
+        member.wire.close()
 
 
 async def test_it_does_not_wait_for_members_that_hang_up(store: str) -> None:

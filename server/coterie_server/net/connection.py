@@ -21,7 +21,7 @@ from coterie_server.net.faults import answer_to_unsupported, log_unencodable, re
 from coterie_server.net.guard import Guard, guard_for, take_login
 from coterie_server.net.incoming import Incoming
 from coterie_server.net.last_answer import LastAnswer
-from coterie_server.net.members import NOT_COORDINATOR
+from coterie_server.net.members import NOBODY, after_heartbeat
 from coterie_server.net.outgoing import Outgoing
 from coterie_server.net.registry import Registry
 from coterie_server.net.stats import CloseReason
@@ -59,11 +59,11 @@ class Connection(asyncio.Protocol):
         "exchanges",
         "gone",
         "guard",
-        "has_member",
         "hurry",
         "in_turns",
         "incoming",
         "last_answer",
+        "membership",
         "on_reply",
         "opened_ms",
         "peer",
@@ -90,7 +90,7 @@ class Connection(asyncio.Protocol):
         self._scheduled = False  # The backlog is looked at in the loop's next turn.
         self._corked = False  # Answers are collected, to be sent together.
         self._reading = True  # What this connection last told its transport.
-        self.peer, self.gone, self.has_member, self.in_turns = Peer(), False, False, 0
+        self.peer, self.gone, self.membership, self.in_turns = Peer(), False, NOBODY, 0
         self._close_reason, self.window = CloseReason.PEER, registry.limits.max_requests_in_flight
         #: Stands before the connection until its client is known; None from then on.
         self.guard: Guard | None = guard_for(self, endpoint.terms.authenticator)
@@ -170,7 +170,7 @@ class Connection(asyncio.Protocol):
             return False
         frame, api, message = found
         registry.requests += 1
-        self.has_member = message.error_code != NOT_COORDINATOR
+        self.membership = after_heartbeat(message.error_code)
         if self.on_reply is not None:
             self.on_reply(api, message, int(now * 1000))
         self._outgoing.write(frame)

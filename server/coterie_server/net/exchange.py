@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, Protocol, final
 
 from coterie_protocol import ApiKey, Request, encode_response_in_turns
-from coterie_server.net.members import OF_MEMBERS, is_of_coordinator
+from coterie_server.net.members import TELLING, Membership, after
 from coterie_server.turns import Unfinished, begin
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ class OnReply(Protocol):
 class ReplyPath(Protocol):
     """What an exchange needs of its connection."""
 
-    #: Whether a member takes this node for its coordinator.
-    has_member: bool
+    #: Whether members on it take this node for their coordinator.
+    membership: Membership
 
     @property
     def peer(self) -> Peer:
@@ -225,8 +225,8 @@ class Exchange:
         if self._takes_turns:
             path.in_turns -= 1
         api = self.request.api_key
-        if api in OF_MEMBERS:
-            path.has_member = is_of_coordinator(api, message)
+        if api in TELLING:
+            path.membership = after(api, message, path.membership)
         if path.on_reply is not None:
             path.on_reply(api, message, self.received_ms)
         path.flush()

@@ -135,10 +135,12 @@ class Listener:
         self._servers.append(server)
         await server.start_serving()
 
-    @property
-    def members(self) -> int:
-        """How many connections have members that take this node for their coordinator."""
-        return self._registry.members
+    def members(self, joined_within_s: float) -> int:
+        """How many connections have members that take this node for their coordinator.
+
+        Those on which they have joined count for so long, unless they hear from them again.
+        """
+        return self._registry.members(joined_within_s)
 
     def stop_accepting(self) -> None:
         """Listen no more; connections at hand carry on."""

@@ -23,6 +23,7 @@ from coterie_server.net.exchange import Exchange, Handler, OnReply
 from coterie_server.net.fast_path import FastAnswer, by_api
 from coterie_server.net.incoming import Incoming
 from coterie_server.net.limits import Limits
+from coterie_server.net.members import Membership
 from coterie_server.net.outbox import Outbox
 from coterie_server.net.slices import Slices
 from coterie_server.net.stats import CloseReason, NetStats, RefuseReason
@@ -80,7 +81,7 @@ class OpenConnection(Protocol):
     exchanges: deque[Exchange]
     incoming: Incoming
     times: TimeLimits
-    has_member: bool
+    membership: Membership
 
     @property
     def guard(self) -> object:
@@ -152,10 +153,18 @@ class Registry:
     def __contains__(self, connection: object) -> bool:
         return connection in self._connections
 
-    @property
-    def members(self) -> int:
-        """How many connections have members that take this node for their coordinator."""
-        return sum(each.has_member for each in self._connections)
+    def members(self, joined_within_s: float) -> int:
+        """How many connections have members that take this node for their coordinator.
+
+        One on which they have joined, without a word since then for so long, is not the one on
+        which they send heartbeats.
+        """
+        since = self.now() - joined_within_s
+        return sum(
+            each.membership is Membership.ALIVE
+            or (each.membership is Membership.JOINED and each.times.active_at > since)
+            for each in self._connections
+        )
 
     @property
     def unfinished_bytes(self) -> int:

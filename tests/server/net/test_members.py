@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from coterie_protocol import ApiKey
+from coterie_protocol import ApiKey, encode_request
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.messages import HeartbeatResponse
 from coterie_server.net import Connection, Limits, Registry
-from coterie_server.net.members import OF_MEMBERS, is_of_coordinator
+from coterie_server.net.members import TELLING, Membership, after
+from coterie_server.serving.failures import failure
 from tests.server.net.doubles import (
     ENDPOINT,
     Clock,
@@ -22,14 +23,14 @@ from tests.server.net.doubles import (
     heartbeat,
 )
 
-ANSWERS = [
-    (ApiKey.HEARTBEAT, m.HeartbeatResponse()),
+JOINING = [
     (
         ApiKey.JOIN_GROUP,
         m.JoinGroupResponse(protocol_name="", leader="a", member_id="b", members=()),
     ),
     (ApiKey.SYNC_GROUP, m.SyncGroupResponse(assignment=b"")),
 ]
+ANSWERS = [(ApiKey.HEARTBEAT, m.HeartbeatResponse()), *JOINING]
 #: How a heartbeat is answered: at once, or by the handler, later.
 WAYS = ["at once", "later"]
 
@@ -38,15 +39,83 @@ WAYS = ["at once", "later"]
 def test_who_answers_a_member_is_its_coordinator_unless_it_says_that_it_is_not(
     api: ApiKey, answer: Any
 ) -> None:
-    assert api in OF_MEMBERS
-    assert is_of_coordinator(api, answer)
-    assert is_of_coordinator(api, replace(answer, error_code=ErrorCode.REBALANCE_IN_PROGRESS))
-    assert not is_of_coordinator(api, replace(answer, error_code=ErrorCode.NOT_COORDINATOR))
+    assert api in TELLING
+    pending = replace(answer, error_code=ErrorCode.REBALANCE_IN_PROGRESS)
+    elsewhere = replace(answer, error_code=ErrorCode.NOT_COORDINATOR)
+    for before in Membership:
+        assert after(api, answer, before) is not Membership.NONE
+        assert after(api, pending, before) is after(api, answer, before)
+        assert after(api, elsewhere, before) is Membership.NONE
+
+
+@pytest.mark.parametrize(("api", "answer"), JOINING)
+def test_member_that_joins_may_send_its_heartbeats_on_another_connection(
+    api: ApiKey, answer: Any
+) -> None:
+    assert after(api, answer, Membership.NONE) is Membership.JOINED
+    assert after(api, answer, Membership.JOINED) is Membership.JOINED
+    assert after(api, answer, Membership.ALIVE) is Membership.ALIVE
 
 
 def test_who_leaves_has_a_coordinator_no_longer() -> None:
-    assert ApiKey.LEAVE_GROUP in OF_MEMBERS
-    assert not is_of_coordinator(ApiKey.LEAVE_GROUP, m.LeaveGroupResponse())
+    assert ApiKey.LEAVE_GROUP in TELLING
+    assert after(ApiKey.LEAVE_GROUP, m.LeaveGroupResponse(), Membership.ALIVE) is Membership.NONE
+
+
+COMMIT = m.OffsetCommitRequest(
+    group_id="g",
+    topics=tuple(
+        m.OffsetCommitRequestTopic(
+            name=name,
+            partitions=(
+                m.OffsetCommitRequestPartition(
+                    partition_index=0, committed_offset=1, committed_metadata=None
+                ),
+            ),
+        )
+        for name in "tu"
+    ),
+)
+SYNC = m.SyncGroupRequest(group_id="g", member_id="a", generation_id=1, assignments=())
+FETCH = m.OffsetFetchRequest(
+    group_id="g", topics=(m.OffsetFetchRequestTopic(name="t", partition_indexes=(0, 1)),)
+)
+FETCH_ALL = m.OffsetFetchRequest(group_id="g", topics=None)
+FETCH_OF_GROUPS = m.OffsetFetchRequest(
+    groups=(m.OffsetFetchRequestGroup(group_id="g", topics=None),)
+)
+ABOUT_OFFSETS = [
+    (ApiKey.OFFSET_COMMIT, COMMIT, 2),
+    (ApiKey.OFFSET_COMMIT, COMMIT, 8),
+    (ApiKey.OFFSET_FETCH, FETCH, 1),
+    (ApiKey.OFFSET_FETCH, FETCH, 5),
+    (ApiKey.OFFSET_FETCH, FETCH_ALL, 5),
+    (ApiKey.OFFSET_FETCH, FETCH_OF_GROUPS, 8),
+]
+
+
+@pytest.mark.parametrize(("api", "asked", "version"), ABOUT_OFFSETS)
+def test_member_is_sent_elsewhere_by_an_answer_about_offsets_too(
+    api: ApiKey, asked: Any, version: int
+) -> None:
+    """It sends its next heartbeat to the node that it is told of then."""
+    assert api in TELLING
+    elsewhere = failure(asked, version, ErrorCode.NOT_COORDINATOR)
+    loading = failure(asked, version, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    for before in Membership:
+        assert after(api, elsewhere, before) is Membership.NONE
+        # It need not be a member that asks.
+        assert after(api, loading, before) is before
+
+
+def test_member_is_sent_elsewhere_though_a_part_of_its_commit_is_refused() -> None:
+    answer = failure(COMMIT, 8, ErrorCode.NOT_COORDINATOR)
+    refused = m.OffsetCommitResponsePartition(
+        partition_index=0, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    )
+    first, second = answer.topics
+    answer = replace(answer, topics=(replace(first, partitions=(refused,)), second))
+    assert after(ApiKey.OFFSET_COMMIT, answer, Membership.ALIVE) is Membership.NONE
 
 
 class Members:
@@ -55,10 +124,11 @@ class Members:
     def __init__(self) -> None:
         self._handler = ParkingHandler()
         self._at_once: list[HeartbeatResponse | None] = []
+        self.clock = Clock()
         self._registry = Registry(
             self._handler,
             Limits(),
-            now=Clock(),
+            now=self.clock,
             call_soon=lambda post: post(),
             at_once={ApiKey.HEARTBEAT: lambda *_: self._at_once.pop(0)},
         )
@@ -76,10 +146,15 @@ class Members:
         client.send(heartbeat(1))
         if way == "later":
             self._handler.exchanges.pop().reply(answer)
-        return self._registry.members
+        return self.count()
+
+    def join(self, client: FakeClient) -> None:
+        """Have a client join, as far as a connection looks at it."""
+        client.send(encode_request(SYNC, 3, 1, "c"))
+        self._handler.exchanges.pop().reply(m.SyncGroupResponse(assignment=b""))
 
     def count(self) -> int:
-        return self._registry.members
+        return self._registry.members(joined_within_s=4.0)
 
 
 @pytest.mark.parametrize("first", WAYS)
@@ -100,3 +175,27 @@ def test_a_connection_that_is_gone_has_no_members() -> None:
     members.count_after(client, ErrorCode.NONE, "at once")
     client.lose()
     assert members.count() == 0
+
+
+def test_connection_for_joins_alone_has_members_for_a_while() -> None:
+    """Their heartbeats come on another one, by which they hear that they are sent elsewhere."""
+    members = Members()
+    joining, beating = members.connect(), members.connect()
+    members.join(joining)
+    assert members.count() == 1
+    members.clock.now_ms += 3_000
+    assert members.count_after(beating, ErrorCode.NONE, "at once") == 2
+    members.clock.now_ms += 1_000
+    assert members.count() == 1
+    assert members.count_after(beating, ErrorCode.NOT_COORDINATOR, "at once") == 0
+
+
+def test_connection_for_all_that_a_member_asks_has_it_until_it_is_sent_elsewhere() -> None:
+    members = Members()
+    client = members.connect()
+    members.join(client)
+    assert members.count_after(client, ErrorCode.NONE, "at once") == 1
+    members.join(client)
+    members.clock.now_ms += 60_000
+    assert members.count() == 1
+    assert members.count_after(client, ErrorCode.NOT_COORDINATOR, "later") == 0

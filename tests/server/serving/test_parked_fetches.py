@@ -23,6 +23,7 @@ from coterie_protocol.messages import (
 from coterie_server.net import Exchange
 from coterie_server.net.addresses import Peer
 from coterie_server.net.last_answer import LastAnswer
+from coterie_server.net.members import NOBODY
 from coterie_server.node_handler import NodeHandler
 from coterie_server.security import ANONYMOUS
 from coterie_server.server import Address, ListenerOptions, Server, ServerOptions
@@ -74,7 +75,7 @@ class Client:
     turns = Turns(lambda _turn: None)
 
     def __init__(self) -> None:
-        self.gone = self.has_member = False
+        self.gone, self.membership = False, NOBODY
         self.in_turns = 0
         self.last_answer = LastAnswer()
         self.flushed = 0
