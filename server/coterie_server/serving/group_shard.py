@@ -240,6 +240,12 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
         return True
 
     @property
+    def is_forming(self) -> bool:
+        """Whether a group waits for further members before it begins; its members aren't stored."""
+        groups = () if self.core is None else self.core.groups.values()
+        return any(group.initial_delay is not None for group in groups)
+
+    @property
     def group_count(self) -> int:
         """How many groups it has."""
         return 0 if self.core is None else len(self.core.groups)

@@ -27,6 +27,9 @@ class LeaseHolder(Protocol):
         `handed_over`.
         """
 
+    def is_forming(self, shard: int) -> bool:
+        """Whether members wait for a group to begin, which would wait anew on another node."""
+
     async def give_up(self, shard: int) -> None:
         """Serve a shard no longer, and return when nothing more is written to it."""
 

@@ -23,6 +23,7 @@ from coterie_server.serving.clock import Soon
 from coterie_server.serving.lease_trust import LeaseTrust
 from coterie_server.serving.patience import Patience
 from coterie_server.serving.shares import Move, Scene, given_at_once, next_move
+from coterie_server.serving.sparing import Sparing
 from coterie_server.serving.trial import Trial
 from coterie_server.serving.troubles import LeaseTroubles
 from coterie_server.serving.waiters import Bell
@@ -78,7 +79,7 @@ class LeaseKeeper:
         self._claimed_s: dict[int, float] = {}
         #: Who had each shard last, as far as it was seen.
         self._owners: dict[int, str] = {}
-        self._bell = Bell()
+        self._sparing, self._bell = Sparing(holder.is_forming), Bell()
         self._hint = Soon(_HINT_S, self._bell.ring)
         self._keeping: asyncio.Task[None] | None = None
         self._moving: asyncio.Task[None] | None = None
@@ -345,9 +346,12 @@ class LeaseKeeper:
             present={self._owner, *self._takers(), *expected},
             settled={who for who, note in notes.items() if note.is_settled and not note.is_leaving},
             expired=self._patience.expired,
+            is_spared=lambda shard: self._sparing.spares(shard, now_s),
             files=self._store.files,
         )
-        return next_move(scene, given_at_once(self._shards))
+        move = next_move(scene, given_at_once(self._shards))
+        self._sparing.look(move.surplus, now_s)
+        return move
 
     async def _do(self, move: Move) -> None:
         """Move shards; of those whose rows are locked, say, the others must not wait."""

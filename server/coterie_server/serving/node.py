@@ -97,8 +97,7 @@ class Node:
         self._addresses = dict(options.addresses) or {"": options.address}
         self._directory = Directory(self.cluster, options.node_id, self._addresses)
         self.trust = LeaseTrust(clock.elapsed_s)
-        terms = options.lease_terms
-        self._keeper = LeaseKeeper(store, terms, self.trust, self.cluster, self)
+        self._keeper = LeaseKeeper(store, options.lease_terms, self.trust, self.cluster, self)
         self._context = NodeContext(
             store,
             clock,
@@ -251,6 +250,10 @@ class Node:
         else:
             self.shards[lease.shard].take_over(lease, how, former_owner)
 
+    def is_forming(self, shard: int) -> bool:
+        """Whether members wait for a group of a shard to begin, which would wait anew elsewhere."""
+        return shard != CATALOGUE_SHARD and self.shards[shard].is_forming
+
     async def give_up(self, shard: int) -> None:
         """Serve a shard no longer, and return when nothing more is written to it."""
         if shard == CATALOGUE_SHARD:
@@ -281,14 +284,12 @@ class Node:
     def trouble(self) -> str:
         """Why not all requests can be served just now, in a sentence; empty if they can."""
         shards = self.all_shards()
-        unserved = [shard for shard in shards if shard.is_owned and not shard.is_served]
-        if unserved:
+        if unserved := [shard for shard in shards if shard.is_owned and not shard.is_served]:
             failures = (f": {shard.failure}" for shard in unserved if shard.failure)
             why = next(failures, "; the log says why")
             return f"{len(unserved)} of {len(shards)} shards can't be served{why}."
-        if trouble := self._keeper.troubles.sentence:
-            return trouble
-        return "" if self.trust.holds else "The node's leases on its shards have run out."
+        lapse = "" if self.trust.holds else "The node's leases on its shards have run out."
+        return self._keeper.troubles.sentence or lapse
 
     # -- time ----------------------------------------------------------------------------------
 

@@ -8,8 +8,9 @@ of them, and the other one finds out when it looks again.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 __all__ = ["Move", "Scene", "fair_shares", "given_at_once", "next_move"]
@@ -36,6 +37,8 @@ class Scene:
     settled: Collection[str]
     #: The shards whose leases have run out, among those that no node has.
     expired: Collection[int] = ()
+    #: Whether a shard is not to be given away yet.
+    is_spared: Callable[[int], bool] = lambda _shard: False
     #: Over how many files the store spreads the shards, by their numbers.
     files: int = 1
 
@@ -56,6 +59,8 @@ class Move:
 
     claim: tuple[int, ...] = ()
     give: tuple[int, ...] = ()
+    #: How many of those that it has others are there to be given, now or later.
+    surplus: int = 0
 
     def __bool__(self) -> bool:
         return bool(self.claim or self.give)
@@ -82,11 +87,12 @@ def next_move(scene: Scene, give_max: int) -> Move:
     held = {node: counted[node] for node in scene.present} | {scene.me: len(scene.mine)}
     fair = fair_shares(len(scene.shards), held)
     wanted = sum(max(fair[node] - held[node], 0) for node in scene.settled if node != scene.me)
-    surplus = min(held[scene.me] - fair[scene.me], wanted, give_max)
+    surplus = max(min(held[scene.me] - fair[scene.me], wanted), 0)
     # The last ones first, so that the catalogue, which comes first, stays where it is.
-    given = sorted(scene.mine, key=lambda shard: (scene.home(shard) == scene.me, -shard))
-    given = given[: max(surplus, 0)]
-    return Move(claim=_claims(scene, held), give=tuple(given))
+    ranked = sorted(scene.mine, key=lambda shard: (scene.home(shard) == scene.me, -shard))
+    unspared = (shard for shard in ranked if not scene.is_spared(shard))
+    given = tuple(islice(unspared, min(surplus, give_max)))
+    return Move(_claims(scene, held), given, surplus)
 
 
 def _claims(scene: Scene, held: Mapping[str, int]) -> tuple[int, ...]:

@@ -178,11 +178,11 @@ async def test_reading_waits_for_what_was_written_before(harness: Harness) -> No
     assert await fetch == 5
 
 
-async def joined(harness: Harness) -> None:
-    """Have a group of one member that subscribes to the topic t, at work."""
+def join(harness: Harness) -> Pending:
+    """Have a member that subscribes to the topic t join a new group."""
     wanted = encode_subscription(Subscription(topics=("t",)))
     protocol = m.JoinGroupRequestProtocol(name="range", metadata=wanted)
-    join = m.JoinGroupRequest(
+    request = m.JoinGroupRequest(
         group_id="g",
         session_timeout_ms=10_000,
         rebalance_timeout_ms=10_000,
@@ -190,7 +190,12 @@ async def joined(harness: Harness) -> None:
         protocol_type="consumer",
         protocols=(protocol,),
     )
-    request = harness.ask(join, 3)
+    return harness.ask(request, 3)
+
+
+async def joined(harness: Harness) -> None:
+    """Have a group of one member that subscribes to the topic t, at work."""
+    request = join(harness)
 
     def is_answered() -> bool:
         harness.shard.fire_due(harness.armed[-1])
@@ -267,21 +272,25 @@ async def test_a_commit_to_a_failing_store_fails_retriably(harness: Harness) -> 
 
 
 async def test_a_parked_join_is_refused_when_the_store_fails(harness: Harness) -> None:
-    protocol = m.JoinGroupRequestProtocol(name="range", metadata=b"")
-    join = harness.ask(
-        m.JoinGroupRequest(
-            group_id="g",
-            session_timeout_ms=10_000,
-            rebalance_timeout_ms=10_000,
-            member_id="",
-            protocol_type="consumer",
-            protocols=(protocol,),
-        ),
-        3,
-    )
+    request = join(harness)
     harness.store.error = StoreError("the disk is full")
-    answer = await asyncio.wait_for(join.answer, 60)
+    answer = await asyncio.wait_for(request.answer, 60)
     assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+async def test_shard_has_a_group_that_forms_until_its_first_generation(harness: Harness) -> None:
+    assert not harness.shard.is_forming
+    request = join(harness)
+    assert harness.shard.is_forming
+
+    def is_answered() -> bool:
+        harness.shard.fire_due(harness.armed[-1])
+        return request.answer.done()
+
+    await until(is_answered)
+    assert not harness.shard.is_forming
+    await harness.shard.give_up()
+    assert not harness.shard.is_forming
 
 
 async def test_a_fenced_shard_is_given_up(harness: Harness) -> None:

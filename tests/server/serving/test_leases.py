@@ -107,6 +107,8 @@ class RecordingHolder:
         self.woken: Callable[[], None] = lambda: None
         #: What a node waits for before it lets go of a shard.
         self.gate: asyncio.Event | None = None
+        #: The shards in which groups are about to begin.
+        self.forming: set[int] = set()
 
     def note(self, *, is_settled: bool, is_leaving: bool) -> bytes:
         """Say where the node is."""
@@ -121,6 +123,10 @@ class RecordingHolder:
     def gained(self, lease: Lease, how: str, owner: str) -> None:
         """Note it."""
         self.told.append(f"gained {lease.shard}: {how}" + (f" of {owner}" if owner else ""))
+
+    def is_forming(self, shard: int) -> bool:
+        """Say so if the test does."""
+        return shard in self.forming
 
     async def give_up(self, shard: int) -> None:
         """Note it, and wait."""
@@ -453,6 +459,46 @@ async def test_shards_are_given_one_after_another(harness: Harness, other: Harne
     await other.renewed()
     told = await harness.renewed()
     assert [each for each in told if each.startswith("gives")] == ["gives 3"]
+
+
+async def test_shards_in_which_groups_begin_stay_while_others_can_be_given(
+    harness: Harness, other: Harness
+) -> None:
+    """Those who have joined already would have to join again, and wait as long again."""
+    harness.holder.forming = {3}
+    await share(harness, other)
+    assert (await harness.held(), await other.held()) == ([0, 3], [1, 2])
+
+
+async def test_shards_in_which_groups_begin_are_given_when_they_have_begun(
+    harness: Harness, other: Harness
+) -> None:
+    harness.holder.forming = set(SHARDS)
+    await share(harness, other)
+    assert await other.held() == []
+    harness.holder.forming = {2}
+    await share(harness, other, rounds=3)
+    assert await other.held() == [1, 3]
+
+
+async def test_shards_in_which_groups_begin_all_the_time_are_given_at_last(
+    harness: Harness, other: Harness
+) -> None:
+    harness.holder.forming = set(SHARDS)
+    await pass_renewals(13, harness, other)
+    assert await other.held() == []
+    await pass_renewals(4, harness, other)
+    assert await other.held() == [2, 3]
+
+
+async def test_a_node_that_leaves_hands_over_shards_in_which_groups_begin(
+    harness: Harness, other: Harness
+) -> None:
+    harness.holder.forming = set(SHARDS)
+    harness.holder.woken = other.keeper.look_soon
+    await pass_renewals(2, harness, other)
+    await harness.keeper.leave()
+    assert await other.held() == [0, 1, 2, 3]
 
 
 async def test_a_shard_is_free_only_when_nothing_more_is_written_to_it(

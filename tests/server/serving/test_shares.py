@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,7 +30,7 @@ def scene_of(
     """What a node sees."""
     mine = {shard for shard, owner in holders.items() if owner == me}
     others = {shard: owner for shard, owner in holders.items() if owner != me}
-    return Scene(SHARDS, me, mine, others, present, settled, expired or set(), files)
+    return Scene(SHARDS, me, mine, others, present, settled, expired or set(), files=files)
 
 
 def test_those_with_most_keep_most() -> None:
@@ -118,6 +119,19 @@ def test_nothing_is_given_to_a_node_that_has_not_settled() -> None:
     holders = dict.fromkeys(SHARDS, "a")
     assert not next_move(scene_of("a", holders, {"a", "b"}, {"a"}), 2)
     assert next_move(scene_of("a", holders, {"a", "b"}, {"a", "b"}), 2).give == (11, 10)
+
+
+@given(holders=holdings, present=some_nodes, forming=some_shards, give_max=st.integers(1, 3))
+def test_no_shard_is_given_that_is_spared(
+    holders: dict[int, str], present: set[str], forming: set[int], give_max: int
+) -> None:
+    for me in present:
+        scene = scene_of(me, holders, present, present)
+        move = next_move(scene, give_max)
+        spared = next_move(replace(scene, is_spared=forming.__contains__), give_max)
+        assert not forming.intersection(spared.give)
+        assert spared.surplus == move.surplus >= len(spared.give)
+        assert len(spared.give) == min(len(move.give), len(set(scene.mine) - forming))
 
 
 def test_what_a_vanished_node_had_is_left_to_it_until_its_leases_end() -> None:
