@@ -126,12 +126,12 @@ class Supervisor:
                 await _first(self._stop, self._at_once, *keeping)
                 daemon.notify_systemd("STOPPING=1")
                 telling.cancel()
-                watching.cancel()
                 if self._stop.done():
                     for worker in self._workers:
                         worker.stop(self._stop.result())
                 return await self._ended(keeping)
             finally:
+                watching.cancel()
                 await self._killed(keeping)
 
     async def _killed(self, keeping: Sequence[asyncio.Task[int]]) -> None:
@@ -186,7 +186,11 @@ class Supervisor:
         daemon.notify_systemd("READY=1")
 
     async def _watch(self) -> None:
-        """Kill a worker that hangs: clients that come to it would wait in vain."""
+        """Kill a worker that hangs: clients that come to it would wait in vain.
+
+        One that is to stop may be slow, as its store may be, but it answers meanwhile.  One that
+        does not would have the others' end waited for without end.
+        """
         while True:
             await self._until_next_ping()
             for worker in self._workers:

@@ -67,14 +67,18 @@ class _Supervisor:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD_BACK)
 
         def listen() -> None:
-            while True:
-                said = self._line()
-                if said == PING:
-                    loop.call_soon_threadsafe(self._channel.sendall, PONG)
-                elif said == RELOAD:
-                    loop.call_soon_threadsafe(reload)
-                else:
-                    loop.call_soon_threadsafe(daemon.note_stop, stop, said.decode().strip())
+            # It is asked until the process has ended, and the event loop ends before that.
+            with contextlib.suppress(RuntimeError):
+                while True:
+                    heed(self._line())
+
+        def heed(said: bytes) -> None:
+            if said == PING:
+                loop.call_soon_threadsafe(self._channel.sendall, PONG)
+            elif said == RELOAD:
+                loop.call_soon_threadsafe(reload)
+            else:
+                loop.call_soon_threadsafe(daemon.note_stop, stop, said.decode().strip())
 
         threading.Thread(target=listen, name="supervisor", daemon=True).start()
 

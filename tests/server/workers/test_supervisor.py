@@ -43,10 +43,13 @@ class Fake:
         """Have it say something."""
         await asyncio.get_running_loop().sock_sendall(self.socket, line)
 
+    async def expect(self, line: bytes) -> None:
+        """Have it hear what it is told next."""
+        assert await asyncio.get_running_loop().sock_recv(self.socket, len(line)) == line
+
     async def answer_ping(self) -> None:
         """Have it answer the next ping."""
-        heard = await asyncio.get_running_loop().sock_recv(self.socket, len(PING))
-        assert heard == PING
+        await self.expect(PING)
         await self.say(PONG)
 
     def end(self, code: int) -> None:
@@ -252,8 +255,7 @@ async def test_worker_is_given_more_time_to_begin_than_to_answer() -> None:
         first, second = await made.get(1), await made.get(2)
         for _ in range(PINGS_MAX + 1):
             rounds.put_nowait(None)
-            heard = await asyncio.get_running_loop().sock_recv(first.socket, len(PING))
-            assert heard == PING  # which it does not answer
+            await first.expect(PING)  # which it does not answer
         assert not first.has_ended
         for each in (first, second):
             await each.say(READY)
@@ -262,6 +264,49 @@ async def test_worker_is_given_more_time_to_begin_than_to_answer() -> None:
     rounds: asyncio.Queue[None] = asyncio.Queue()
     with fakes() as made:
         assert await supervised(scene, made, until_next_ping=rounds.get) == 0
+
+
+async def test_worker_that_hangs_as_all_are_to_end_is_killed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scene(made: Fakes) -> None:
+        first, second = await both_ready(made)
+        await until_ready.wait()
+        signal.raise_signal(signal.SIGTERM)
+        await second.expect(stop_line("SIGTERM"))
+        second.end(0)
+        for _ in range(PINGS_MAX + 1):
+            assert not first.has_ended
+            rounds.put_nowait(None)
+            await asyncio.sleep(0)
+
+    rounds: asyncio.Queue[None] = asyncio.Queue()
+    until_ready = asyncio.Event()
+    with fakes() as made:
+        code = await supervised(scene, made, lambda _: until_ready.set(), rounds.get)
+        assert code == 1
+    assert "a worker does not answer, and is killed" in caplog.text
+
+
+async def test_worker_that_answers_has_the_time_that_it_needs_to_end() -> None:
+    """As while the store is slow to take what it hands over."""
+
+    async def scene(made: Fakes) -> None:
+        first, second = await both_ready(made)
+        await until_ready.wait()
+        signal.raise_signal(signal.SIGTERM)
+        for each in (first, second):
+            await each.expect(stop_line("SIGTERM"))
+        second.end(0)
+        for _ in range(FIRST_PINGS_MAX * 2):
+            rounds.put_nowait(None)
+            await first.answer_ping()
+        first.end(0)
+
+    rounds: asyncio.Queue[None] = asyncio.Queue()
+    until_ready = asyncio.Event()
+    with fakes() as made:
+        assert await supervised(scene, made, lambda _: until_ready.set(), rounds.get) == 0
 
 
 async def test_worker_that_is_started_again_begins_nothing() -> None:
@@ -298,8 +343,7 @@ async def test_worker_that_is_asked_to_end_before_it_serves_has_not_failed() -> 
     async def scene(made: Fakes) -> None:
         first, second = await made.get(1), await made.get(2)
         signal.raise_signal(signal.SIGTERM)
-        heard = await asyncio.get_running_loop().sock_recv(first.socket, 100)
-        assert heard == stop_line("SIGTERM")
+        await first.expect(stop_line("SIGTERM"))
         first.end(-signal.SIGTERM)
         second.end(0)
 
