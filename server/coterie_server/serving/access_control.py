@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, final
@@ -22,6 +21,7 @@ from coterie_server.security.screening import (
     Refused,
     screen,
 )
+from coterie_server.serving.answering import Answering
 from coterie_server.serving.failures import CHANGES, failure
 from coterie_server.storage import StoreError
 from coterie_server.turns import Unfinished
@@ -149,12 +149,11 @@ class AccessControl:
         self._turns = turns
         self._troubles = troubles
         self._audit = AuditLog()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._answering = Answering()
 
     def close(self) -> None:
         """End what is under way."""
-        for task in list(self._tasks):
-            task.cancel()
+        self._answering.close()
 
     def lets_beat(self, sender: Sender, group_id: str) -> bool:
         """Whether a heartbeat may be answered at once; others are refused as by `controlled`."""
@@ -185,9 +184,7 @@ class AccessControl:
         return handle
 
     def _begin_look(self, exchange: Exchange, route: Route) -> None:
-        task = asyncio.get_running_loop().create_task(self._look_again(exchange, route))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._answering.begin(exchange, partial(self._look_again, route))
 
     def _screen(self, exchange: Exchange, route: Route, *, is_certain: bool) -> None:
         asking = Asking(
@@ -211,7 +208,8 @@ class AccessControl:
             verdict = yield from making
             self._carry_out(exchange, route, verdict)
         except Exception:  # noqa: BLE001  # a bug must not leave a client waiting
-            _close_for_bug(exchange)
+            _log.exception("a bug: a request could not be screened")
+            exchange.close("the server failed")
 
     def _carry_out(self, exchange: Exchange, route: Route, verdict: Verdict) -> None:
         if verdict is PASS:
@@ -226,26 +224,16 @@ class AccessControl:
             exchange.narrow(verdict.message, verdict.complete)
             route(exchange)
 
-    async def _look_again(self, exchange: Exchange, route: Route) -> None:
+    async def _look_again(self, route: Route, exchange: Exchange) -> None:
         """Screen a request when this node knows all topics, and all rights."""
         try:
             await self._topics.refresh()
             self._screen(exchange, route, is_certain=True)
-        except asyncio.CancelledError:
-            exchange.close("the node is stopping")
-            raise
         except StoreError as error:
             self._troubles.note("the topics can't be read", str(error))
             exchange.close("topics can't be read just now")
-        except Exception:  # noqa: BLE001  # as above
-            _close_for_bug(exchange)
 
     def _note(self, exchange: Exchange, refusal: Refusal) -> None:
         self._audit.refused(
             exchange.principal, exchange.host, exchange.message, refusal, self._clock.now_ms()
         )
-
-
-def _close_for_bug(exchange: Exchange) -> None:
-    _log.exception("a bug: a request could not be screened")
-    exchange.close("the server failed")

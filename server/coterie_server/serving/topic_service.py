@@ -11,7 +11,9 @@ which change its groups know the topics, durably.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from coterie_protocol import messages as m
@@ -20,6 +22,7 @@ from coterie_server.log.logger import get_logger
 from coterie_server.log.troubles import TroubleLog
 from coterie_server.only_told import to_be_made
 from coterie_server.serving.access_control import AccessControl, KnownTopics
+from coterie_server.serving.answering import Answering
 from coterie_server.serving.beginning import Beginning
 from coterie_server.serving.catalogue_shard import CatalogueShard
 from coterie_server.serving.cluster import CATALOGUE_SHARD, NO_TOPICS, TopicsVersion
@@ -33,7 +36,7 @@ from coterie_server.storage import StoreError
 from coterie_server.topics import HangUp, Later
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Coroutine, Mapping
+    from collections.abc import Collection, Mapping
 
     from coterie_server.net import Exchange
     from coterie_server.serving.cluster import Directory
@@ -50,6 +53,9 @@ _log = get_logger(__name__)
 
 #: How long changes wait for a node that has the catalogue: for longer than leases last by default.
 _WITHOUT_OWNER_S: Final = 5.0
+
+Answer = Callable[["Exchange"], Coroutine[Any, Any, None]]
+"""Finds the answer to a request; may raise `PeerError` and `StoreError`."""
 
 
 class TopicService:
@@ -90,6 +96,7 @@ class TopicService:
         self._looked = asyncio.Event()
         self._copying: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._answering = Answering()
         self.beginning = Beginning(
             self.catalogue,
             self.copy,
@@ -165,7 +172,7 @@ class TopicService:
         """Another node has the catalogue."""
         self._copied = self.seen
         self.catalogue.fence()
-        self._begin(self._copy_topics(self._copied))
+        self._begin_copy(self._copied)
 
     async def give_up(self) -> None:
         """Let another node have the catalogue."""
@@ -182,7 +189,7 @@ class TopicService:
         made = NO_TOPICS if owner is None else owner.made
         is_behind = made != NO_TOPICS and not self.seen.covers(made)
         if is_behind and (self._copying is None or self._copying.done()):
-            self._copying = self._begin(self._copy_topics(made))
+            self._begin_copy(made)
 
     async def _until_looked(self) -> None:
         """Wait until the other nodes have been looked at once more."""
@@ -194,18 +201,18 @@ class TopicService:
         self.copy.close()
         self._other_ends.close()
         await self.catalogue.close()
+        self._answering.close()
         for task in list(self._tasks):
             task.cancel()
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(self._guarded(work))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
+    def _begin_copy(self, version: TopicsVersion) -> None:
+        self._copying = asyncio.get_running_loop().create_task(self._try_to_copy(version))
+        self._tasks.add(self._copying)
+        self._copying.add_done_callback(self._tasks.discard)
 
-    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _try_to_copy(self, version: TopicsVersion) -> None:
         try:
-            await work
+            await self._copy_topics(version)
         except Exception as error:  # noqa: BLE001  # whatever it is, it is tried again
             self.troubles.note("the topics can't be read", str(error) or repr(error))
 
@@ -247,28 +254,23 @@ class TopicService:
                 self._refuse(exchange)
                 return
             if not message.by_itself:
-                self._begin_answer(exchange, self._tell_ends(exchange))
+                self._begin_answer(exchange, self._tell_ends)
                 return
         if self.catalogue.is_served or self.copy.topics is None:
             self.catalogue.handle(exchange)
         elif isinstance(message, CHANGES) and not self._refuses_deletion(message):
-            self._begin_answer(exchange, self._pass_on(exchange))
+            self._begin_answer(exchange, self._pass_on)
         elif _names_topics(message) or isinstance(message, ABOUT_RIGHTS):
-            self._begin_answer(exchange, self._tell_topics(exchange))
+            self._begin_answer(exchange, self._tell_topics)
         else:
             self._answer_from_copy(exchange)
 
-    def _begin_answer(self, exchange: Exchange, answer: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(self._answer(exchange, answer))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def _begin_answer(self, exchange: Exchange, answer: Answer) -> None:
+        self._answering.begin(exchange, partial(self._answer, answer))
 
-    async def _answer(self, exchange: Exchange, answer: Coroutine[Any, Any, None]) -> None:
+    async def _answer(self, answer: Answer, exchange: Exchange) -> None:
         try:
-            await answer
-        except asyncio.CancelledError:
-            exchange.close("the node is stopping")
-            raise
+            await answer(exchange)
         except PeerError as error:
             self.troubles.note("another node can't be asked", str(error))
             self._refuse(exchange, in_doubt=error.was_sent)

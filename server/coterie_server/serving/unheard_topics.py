@@ -8,12 +8,12 @@ before it says so.
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING, Protocol, final
 
 from coterie_protocol.committed import CommittedPartitions
 from coterie_protocol.error_codes import ErrorCode
+from coterie_server.serving.answering import Answering
 from coterie_server.serving.failures import failure
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class UnheardTopics:
         self._troubles = troubles
         #: How many commits of each group are held; later ones must not overtake them.
         self._held: Counter[str] = Counter()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._answering = Answering()
 
     def take(self, exchange: Exchange) -> None:
         """Take a commit."""
@@ -62,9 +62,7 @@ class UnheardTopics:
             self._hand_on(exchange)
             return
         self._held[message.group_id] += 1
-        task = asyncio.get_running_loop().create_task(self._look_first(exchange))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._answering.begin(exchange, self._look_first)
 
     def _has_to_wait(self, message: m.OffsetCommitRequest) -> bool:
         if self._held and message.group_id in self._held:
@@ -74,16 +72,12 @@ class UnheardTopics:
 
     def close(self) -> None:
         """Look for nothing more."""
-        for task in list(self._tasks):
-            task.cancel()
+        self._answering.close()
 
     async def _look_first(self, exchange: Exchange) -> None:
         group_id = exchange.message.group_id
         try:
             await self._topics.refresh()
-        except asyncio.CancelledError:
-            exchange.close("the node is stopping")
-            raise
         except Exception as error:  # noqa: BLE001  # whatever it is, the client has to try again
             self._troubles.note("the topics can't be read", str(error) or repr(error))
             unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE

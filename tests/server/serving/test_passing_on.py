@@ -161,3 +161,16 @@ async def test_request_whose_turn_does_not_come_may_be_tried_again(
     world.owner.gate.set()
     answered = [await each for each in begun]
     assert set(answered) == {ErrorCode.NONE, ErrorCode.NOT_CONTROLLER}
+
+
+async def test_no_client_that_asks_while_the_node_stops_is_left_without_an_answer(
+    world: World,
+) -> None:
+    asked: list[Pending] = []
+    stopping = asyncio.create_task(world.node.stop())
+    while not stopping.done():
+        asked.append(Pending(m.MetadataRequest(topics=(m.MetadataRequestTopic(name="t"),)), 4))
+        world.node.handle(cast(Exchange, asked[-1]))
+        await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert all(each.closed or each.answer.done() for each in asked)
