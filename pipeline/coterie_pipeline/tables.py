@@ -65,8 +65,8 @@ last_ms | BIGINT | the latest time in its lines
 missing | BIGINT | how many numbers are missing between the first and the last line
 gaps | BIGINT | in how many places they are missing
 duplicates | BIGINT | how many lines were exact repetitions
-conflicts | BIGINT | how many numbers were used for different lines, as by two nodes of one name;
-    the line in the later file counts
+conflicts | BIGINT | how many numbers were used for different lines, as by a node that began anew
+    with nothing, or two nodes of one name; the later life counts
 starts | BIGINT | how often the node started
 crashes | BIGINT | how many starts did not follow an orderly stop
 clock_back_ms | BIGINT | the most that its clock was set back, from one line to a later one;

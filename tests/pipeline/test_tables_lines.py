@@ -37,6 +37,19 @@ def test_of_two_lines_with_one_number_the_one_in_the_later_file_counts(tables: T
     assert tables.row("ownership", "used-twice", "ended") == ("open",)
 
 
+def test_lives_of_a_node_are_not_mixed(tables: TableRows) -> None:
+    # Nothing counts of the former one, whether its numbers were used again or not.
+    columns = ("lines", "first_seq", "last_seq", "missing", "starts", "first_ms", "last_ms")
+    row = tables.row("nodes", "anew-with-nothing", *columns)
+    assert row == (8, 1, 8, 0, 1, 1000, 3010)
+    assert tables.row("nodes", "anew-with-nothing", "conflicts", "clock_back_ms") == (8, 0)
+    assert tables.rows("ownership", "anew-with-nothing", "holder", "from_ms", "ended") == [
+        ("d", 2000, "open"),
+        ("e", 2000, "open"),
+    ]
+    assert tables.row("commits", "anew-with-nothing", "commits", "first_offset") == (2, 5)
+
+
 def test_a_line_without_its_break_does_not_count_even_if_it_could_be_read(
     tables: TableRows,
 ) -> None:

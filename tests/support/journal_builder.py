@@ -68,6 +68,7 @@ class JournalBuilder:
     #: Files that are there once more, packed.
     packed: set[str] = field(default_factory=set)
     _file: str = ""
+    _folder: str = ""
 
     def __post_init__(self) -> None:
         self.node = self.node or self.group
@@ -92,7 +93,12 @@ class JournalBuilder:
 
     def begin_file(self) -> None:
         """Begin another file, as a node does when it starts."""
-        self._file = segment_name(self.node, self.seq + 1)
+        self._file = self._folder + segment_name(self.node, self.seq + 1)
+
+    def begin_anew(self, folder: str) -> None:
+        """Begin once more, with an empty data directory."""
+        self.seq, self.generation, self._folder = 0, 0, f"{folder}/"
+        self.begin_file()
 
     def text(self, text: str) -> str:
         """Any line at all, with its line break."""
@@ -116,11 +122,11 @@ class JournalBuilder:
 
     def write(self, folder: Path) -> list[Path]:
         """Write the files into a folder."""
-        folder.mkdir(parents=True, exist_ok=True)
         paths = []
         for name, texts in self.files.items():
             data = "".join(texts).encode()
             paths.append(folder / name)
+            paths[-1].parent.mkdir(parents=True, exist_ok=True)
             paths[-1].write_bytes(data)
             if name in self.packed:
                 paths.append(folder / f"{name}.gz")

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from coterie_pipeline.steps.parsing import UNREAD
 from coterie_pipeline.steps.survey import Segment
 
-__all__ = ["each_once", "is_kind", "of_entangled", "of_groups", "readable"]
+__all__ = ["each_once", "in_force", "is_kind", "of_entangled", "of_groups", "readable"]
 
 #: Of so many groups, each is named in a query.
 _NAMED_MAX: Final = 500
@@ -41,18 +41,31 @@ def of_groups(rows: DataFrame, groups: Sequence[str], *, is_other: bool = False)
     return rows.join(F.broadcast(named), "group", how="left_anti" if is_other else "left_semi")
 
 
-def each_once(bronze: DataFrame, segments: Iterable[Segment]) -> DataFrame:
+def in_force(rows: DataFrame, segments: Iterable[Segment]) -> DataFrame:
+    """The rows of lines that are of no former life of their node; see `survey`."""
+    voids = [(it.node, it.segment, it.void_from) for it in segments if it.void_from is not None]
+    if not voids:
+        return rows
+    of_former = rows.sparkSession.createDataFrame(
+        voids, "node STRING, segment STRING, void_from BIGINT"
+    )
+    is_void = F.coalesce(F.col("seq") >= F.col("void_from"), F.lit(False))
+    known = rows.join(F.broadcast(of_former), ["node", "segment"], how="left")
+    return known.where(~is_void).drop("void_from")
+
+
+def each_once(bronze: DataFrame, segments: Sequence[Segment]) -> DataFrame:
     """The lines that can be taken into account, each number of a node once.
 
-    A file may be given twice, plain and compressed, and a number may be used twice, by two nodes of
-    one name: then the line in the later file counts.  Only entangled files need a closer look.
+    A file may be given twice, plain and compressed, and within one file a number may be used twice:
+    then the later line counts.  Only entangled files need a closer look.
     """
-    good = readable(bronze)
+    good = in_force(readable(bronze), segments)
     doubtful = [each for each in segments if each.is_entangled]
     if not doubtful:
         return good
     latest_first = Window.partitionBy("node", "seq").orderBy(
-        F.desc(_file_name()), F.desc("digest"), F.desc("segment")
+        F.desc(_file_name()), F.desc("ts"), F.desc("digest"), F.desc("segment")
     )
     once = (
         of_entangled(good, doubtful)

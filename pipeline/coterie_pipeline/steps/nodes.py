@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from coterie_pipeline.advice.journals import Unread
-from coterie_pipeline.steps.lines import is_kind, of_entangled, readable
+from coterie_pipeline.steps.lines import in_force, is_kind, of_entangled, readable
 from coterie_pipeline.steps.parsing import CONTROL, UNREAD
 from coterie_pipeline.steps.survey import Segment
 from coterie_pipeline.tables import NODES
@@ -50,11 +50,12 @@ class Facts:
 def facts(bronze: DataFrame, once: DataFrame, segments: Sequence[Segment]) -> Facts:
     """Ask Spark for all of them in one go: a row for each, with up to three numbers."""
     asked = [_runs(once), _deletions(once), _reasons(bronze)]
-    numbers = _unread(bronze).where("node is not null and seq is not null").select("node", "seq")
+    unread_lines = _unread(bronze).where("node is not null and seq is not null")
+    numbers = in_force(unread_lines, segments).select("node", "seq")
     if any(each.is_entangled for each in segments):
-        entangled = of_entangled(readable(bronze), segments)
-        numbers = numbers.unionByName(entangled.select("node", "seq"))
-        asked += [_copies(entangled), _counted(of_entangled(once, segments))]
+        counted = of_entangled(once, segments)
+        numbers = numbers.unionByName(counted.select("node", "seq"))
+        asked += [_copies(of_entangled(readable(bronze), segments)), _counted(counted)]
     asked.append(_ranges(numbers))
     rows = reduce(DataFrame.unionByName, asked).collect()
     found: dict[str, dict[str, list[tuple[int, int, int]]]] = {}

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from coterie_pipeline.schema import struct_of
@@ -53,9 +54,12 @@ class Storm:
     within_ms: int = 300_000
 
 
-def alerts(control: DataFrame, storm: Storm) -> DataFrame:
-    """All alerts about some groups, from their parsed control lines."""
-    once = each_once(control, survey(control)).where("`group` != ''")
+def alerts(control: DataFrame, storm: Storm, groups: Sequence[str] | None = None) -> DataFrame:
+    """All alerts about some groups, or about all, from the parsed control lines of all."""
+    # Where a node began anew shows by what it tells of itself.
+    segments = survey(control)
+    is_about = F.col("group") != "" if groups is None else F.col("group").isin(*groups)
+    once = each_once(control.where(is_about), segments)
     lines = lines_by_group(once.select(*LINE_COLUMNS))
     return map_batches(lines, _alerting(storm), struct_of(ALERTS.ddl))
 

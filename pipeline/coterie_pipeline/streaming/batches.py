@@ -137,8 +137,7 @@ class Batches:
 
     def _alert(self, groups: list[str], piece: str) -> None:
         control = self._quick.bronze((CONTROL,))
-        if len(groups) <= _GROUPS_MAX:
-            control = control.where(F.col("group").isin(groups))
-        found = alerts(control, self._storm).collect()
+        named = groups if len(groups) <= _GROUPS_MAX else None
+        found = alerts(control, self._storm, named).collect()
         for alert in self._alert_log.add(piece, found):
             self._on_alert(alert)

@@ -1,7 +1,7 @@
 -- What each node wrote, and what is missing of it.
 WITH numbered AS (
     -- Lines that can't be read are not missing, if at least they have their numbers.
-    SELECT DISTINCT node, seq FROM raw WHERE seq IS NOT NULL
+    SELECT DISTINCT node, seq FROM raw WHERE seq IS NOT NULL AND NOT is_void
 ), numbers AS (
     SELECT node, count(*) AS numbers, min(seq) AS first_seq, max(seq) AS last_seq
     FROM numbered GROUP BY node
@@ -24,11 +24,12 @@ WITH numbered AS (
     GROUP BY ALL
 ), files AS (
     SELECT node, segment, min(seq) AS low, max(seq) AS high, min(ts) AS first_ms,
-        max(ts) AS last_ms, count(*) AS copies, count(DISTINCT seq) AS numbers
+        max(ts) AS last_ms, count(*) AS copies, count(DISTINCT seq) AS numbers,
+        bool_or(is_void) AS is_former
     FROM raw WHERE why IS NULL GROUP BY ALL
 ), whole_files AS (
     FROM files AS f
-    WHERE copies = numbers AND numbers = high - low + 1 AND NOT EXISTS (
+    WHERE NOT is_former AND copies = numbers AND numbers = high - low + 1 AND NOT EXISTS (
         FROM files AS o
         WHERE o.node = f.node AND o.segment <> f.segment AND o.low <= f.high AND o.high >= f.low
     )

@@ -8,12 +8,13 @@ import types
 import typing
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
 from coterie_protocol.journal import KINDS, SCHEMA_VERSION
 
-__all__ = ["Raw", "raw_lines", "read_once"]
+__all__ = ["Raw", "former_lives", "is_void", "raw_lines", "read_once"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,45 @@ def _is(value: Any, hint: Any) -> bool:
 def read_once(raws: list[Raw]) -> list[Mapping[str, Any]]:
     """The lines that count: one of each number, by node and number."""
     chosen: dict[tuple[str, int], Raw] = {}
+    void = former_lives(raws)
     for raw in sorted(raws, key=lambda each: (Path(each.segment).name, each.segment)):
-        if raw.why is None and raw.number is not None:
+        if raw.why is None and raw.number is not None and not is_void(raw, void):
             chosen[raw.number] = raw
     return [raw.values for _, raw in sorted(chosen.items())]
+
+
+def former_lives(raws: list[Raw]) -> dict[tuple[str, str], int]:
+    """By node and file, from which number on lines are of a former life of their node."""
+    files: dict[tuple[str, str], dict[int, Raw]] = {}
+    for raw in raws:
+        if raw.why is None and raw.number is not None:
+            node, seq = raw.number
+            files.setdefault((node, raw.segment), {})[seq] = raw
+    begun = {file: min(raw.values["ts"] for raw in lines.values()) for file, lines in files.items()}
+    renewals = {
+        later
+        for former, later in permutations(files, 2)
+        if former[0] == later[0] and begun[former] < begun[later]
+        if _differ(files[former], files[later])
+    }
+    void: dict[tuple[str, str], int] = {}
+    for later in renewals:
+        for file, lines in files.items():
+            low = min(files[later])
+            if file[0] == later[0] and begun[file] < begun[later] and max(lines) >= low:
+                void[file] = min(void.get(file, low), low)
+    return void
+
+
+def _differ(lines: dict[int, Raw], others: dict[int, Raw]) -> bool:
+    """Whether the first number that may be in both files has other texts."""
+    seq = max(min(lines), min(others))
+    return seq in lines and seq in others and lines[seq].text != others[seq].text
+
+
+def is_void(raw: Raw, void: Mapping[tuple[str, str], int]) -> bool:
+    """Whether a line is of a former life of its node."""
+    if raw.number is None:
+        return False
+    node, seq = raw.number
+    return (node, raw.segment) in void and seq >= void[node, raw.segment]

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import duckdb
 
-from tests.pipeline.oracle.reading import Raw, raw_lines, read_once
+from tests.pipeline.oracle.reading import Raw, former_lives, is_void, raw_lines, read_once
 
 __all__ = ["oracle_tables"]
 
@@ -25,7 +25,7 @@ _SQL: Final = Path(__file__).parent
 #: What the SQL is about, as DuckDB declares columns.
 _INPUTS: Final[Mapping[str, str]] = {
     "raw": "segment VARCHAR, name VARCHAR, text VARCHAR, why VARCHAR, node VARCHAR, seq BIGINT,"
-    " ts BIGINT",
+    " ts BIGINT, is_void BOOLEAN",
     "lines": "grp VARCHAR, node VARCHAR, seq BIGINT, ts BIGINT, kind VARCHAR, body VARCHAR",
 }
 
@@ -71,7 +71,8 @@ def oracle_tables(folder: Path) -> dict[str, list[dict[str, Any]]]:
     raws = raw_lines(folder)
     lines = read_once(raws)
     inputs: dict[str, list[tuple[Any, ...]]] = {name: [] for name in _INPUTS}
-    inputs["raw"] = [_raw_row(raw) for raw in raws]
+    void = former_lives(raws)
+    inputs["raw"] = [(*_raw_row(raw), is_void(raw, void)) for raw in raws]
     inputs["lines"] = [_line_row(line) for line in lines]
     return _made(inputs)
 

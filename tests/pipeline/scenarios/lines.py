@@ -58,6 +58,28 @@ def used_twice() -> JournalBuilder:
 
 
 @scenario
+def anew_with_nothing() -> JournalBuilder:
+    """A node begins anew with an empty data directory, and its former journal is there, too."""
+    builder = JournalBuilder("anew-with-nothing")
+    builder.node_started(0)
+    builder.founded(10, a=[0], b=[1])
+    builder.committed(20, "a", p0=1)
+    builder.begin_file()
+    builder.joined(30, "c")
+    builder.begin_file()
+    for at in range(40, 60):
+        builder.committed(at, "a", p0=at)
+    builder.emptied(100)
+    builder.begin_anew("anew-with-nothing")
+    builder.node_started(1000)
+    builder.founded(2000, d=[0], e=[1])
+    builder.committed(3000, "d", p0=5)
+    builder.begin_file()
+    builder.committed(3010, "d", p0=6)
+    return builder
+
+
+@scenario
 def strange() -> JournalBuilder:
     """Lines of other programs, of other versions, of an unknown kind, and of a wrong type."""
     builder = JournalBuilder("strange")

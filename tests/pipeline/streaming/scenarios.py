@@ -112,8 +112,10 @@ class Scenario:
         )
 
 
-def bronze_of(spark: SparkSession, lines: Iterable[Line]) -> DataFrame:
+def bronze_of(spark: SparkSession, lines: Iterable[Line], folder: str = "j") -> DataFrame:
     """Lines as they are once they are parsed."""
-    rows = [(f"file:/j/{segment_name(line.node, 1)}", write_line(line), None) for line in lines]
+    rows = [
+        (f"file:/{folder}/{segment_name(line.node, 1)}", write_line(line), None) for line in lines
+    ]
     raw = spark.createDataFrame(rows, "segment STRING, value STRING, why STRING")
     return parse(raw).localCheckpoint()

@@ -154,3 +154,18 @@ def restless(it: Scenario) -> None:
 
 def test_rebalances_now_and_then_are_no_storm(found: Alerts) -> None:
     assert found["restless"] == []
+
+
+def test_lives_of_a_node_are_not_mixed(spark: SparkSession) -> None:
+    """A node began anew with nothing, and the journals of both lives are followed."""
+    lives = [Scenario(), Scenario(now_ms=BEGINNING_MS + 3_600_000)]
+    for number, life in enumerate(lives):
+        for _ in range(4):
+            life.rebalance({f"{number}": (0, 1)}, {})
+    quick = quick_session(spark)
+    former, later = (
+        bronze_of(quick, life.lines, folder) for life, folder in zip(lives, "ab", strict=True)
+    )
+    both = alerts(former.unionByName(later), STORM, ["g"]).collect()
+    assert both == alerts(later, STORM, ["g"]).collect()
+    assert [row["kind"] for row in both] == ["rebalance_storm"]

@@ -42,11 +42,12 @@ class Place:
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self._spark = spark
-        self._path = folder / "journal" / segment_name("n", 1)
-        self._path.parent.mkdir()
+        self._journal = folder / "journal"
+        self._path = self._journal / segment_name("n", 1)
+        self._journal.mkdir()
         self._out = folder / "out"
         self._folder = folder
-        self._seq = 0
+        self._seq, self._now_ms = 0, 1_000_000
         for number in range(GROUPS):
             self.write(*birth(f"g{number}"))
 
@@ -55,23 +56,30 @@ class Place:
         with self._path.open("a") as file:
             for event in events:
                 self._seq += 1
-                line = Line(1_000_000 + self._seq * 1_000, "n", seq or self._seq, event)
+                self._now_ms += 1_000
+                line = Line(self._now_ms, "n", seq or self._seq, event)
                 file.write(f"{write_line(line)}\n")
 
     def begin_file(self) -> None:
         """Write into a new file from now on."""
         self._path = self._path.with_name(segment_name("n", self._seq + 1))
 
+    def begin_anew(self) -> None:
+        """Begin with an empty journal elsewhere, an hour later; the former one is there, too."""
+        self._path = self._journal / "later" / segment_name("n", 1)
+        self._path.parent.mkdir()
+        self._seq, self._now_ms = 0, self._now_ms + 3_600_000
+
     def follow(self) -> Moment:
         """Read what is new, and publish."""
-        follow(self._spark, [str(self._path.parent)], str(self._out), ONCE)
+        follow(self._spark, [str(self._journal)], str(self._out), ONCE)
         moment = Warehouse(self._spark, str(self._out)).latest()
         assert moment is not None
         return moment
 
     def check(self) -> None:
         """Check that the tables are those of reading all at once, and as many rows as noted."""
-        batch.run(self._spark, [str(self._path.parent)], str(self._folder / "read"))
+        batch.run(self._spark, [str(self._journal)], str(self._folder / "read"))
         warehouse = Warehouse(self._spark, str(self._out))
         found = rows_of(warehouse)
         assert found == rows_of(Warehouse(self._spark, str(self._folder / "read")))
@@ -187,6 +195,16 @@ def test_group_that_loses_a_line_is_made_again(place: Place) -> None:
     moment = place.follow()
     assert moment.groups is not None
     assert moment.groups >= 2
+    place.check()
+
+
+def test_a_node_that_begins_anew_takes_nothing_of_its_former_life_along(place: Place) -> None:
+    place.follow()
+    place.begin_anew()
+    place.write(*birth("g3"))
+    moment = place.follow()
+    assert moment.groups == GROUPS
+    assert moment.rows["commits"] == 1
     place.check()
 
 
