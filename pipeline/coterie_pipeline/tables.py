@@ -69,8 +69,9 @@ conflicts | BIGINT | how many numbers were used for different lines, as by a nod
     with nothing, or two nodes of one name; the later life counts
 starts | BIGINT | how often the node started
 crashes | BIGINT | how many starts did not follow an orderly stop
-clock_back_ms | BIGINT | the most that its clock was set back, from one line to a later one;
-    between commits, from one file to a later one
+clock_back_ms | BIGINT | the most that its clock was set back: while it ran, as it told
+    (`clock_stepped`), and over a restart, from one line to a later one, between commits from one
+    file to a later one
 clock_behind_ms | BIGINT | how far its clock is at least behind another node's, judged by groups
     that moved from there; 0 if nothing shows it
 """),

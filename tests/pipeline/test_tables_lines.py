@@ -205,6 +205,12 @@ def test_a_clock_that_was_set_back_is_noticed(tables: TableRows) -> None:
     assert tables.row("nodes", "set-back-twice", *columns) == (6000, 3000, 9000, 5, 4)
 
 
+def test_a_clock_that_was_set_back_while_its_node_ran_is_noticed(tables: TableRows) -> None:
+    # Its dates did not go back.
+    assert tables.row("nodes", "set-while-running", "clock_back_ms") == (29_999,)
+    assert ("clock", "set-while-running") in tables.rows("advice", "", "rule", "about")
+
+
 # -- rebalances -----------------------------------------------------------------------------------
 
 

@@ -33,7 +33,7 @@ class Facts:
     """What control lines, and lines that need a closer look, say of nodes and topics."""
 
     #: By node: how often it started, how often of these after a crash, and how far its clock
-    #: went back between lines that are no commits.
+    #: was set back, as it told, or went back between lines that are no commits.
     runs: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
     #: By topic, when it was deleted and by which node's clock, the earliest first.
     deletions: Mapping[str, Sequence[Deletion]] = field(default_factory=dict)
@@ -93,7 +93,10 @@ def _runs(once: DataFrame) -> DataFrame:
         .select(
             *("node", "kind"),
             former.alias("former"),
-            (F.max("ts").over(so_far) - F.col("ts")).alias("back_ms"),
+            # While a node runs its dates never go back, and it tells that its clock was set.
+            F.greatest(F.max("ts").over(so_far) - F.col("ts"), -F.col("stepped_ms")).alias(
+                "back_ms"
+            ),
         )
         .groupBy("node")
         .agg(
@@ -206,7 +209,8 @@ def ends_ms(segments: Iterable[Segment], found: Facts) -> dict[str, int]:
 def _set_back_ms(own: Iterable[Segment]) -> int:
     """How far a node's clock went back from one file to a later one, by lines of any kind.
 
-    Within a file dates hardly ever go back: a node that is running does not let them.
+    Within a file dates hardly ever go back: a node that is running does not let them, and tells of
+    its clock instead.
     """
     latest_ms, back_ms = 0, 0
     for each in sorted(_plain(own), key=lambda each: each.low):

@@ -33,6 +33,9 @@ WITH numbered AS (
         FROM files AS o
         WHERE o.node = f.node AND o.segment <> f.segment AND o.low <= f.high AND o.high >= f.low
     )
+), steps AS (
+    SELECT node, max(-CAST(body ->> 'stepped_ms' AS BIGINT)) AS back_ms
+    FROM lines WHERE kind = 'clock_stepped' GROUP BY node
 ), file_backs AS (
     -- From one file to a later one, commits count, too.
     SELECT l.node, max(p.last_ms - l.first_ms) AS back_ms
@@ -64,6 +67,7 @@ SELECT
     greatest(
         0,
         (SELECT back_ms FROM backs WHERE backs.node = lines.node),
+        (SELECT back_ms FROM steps WHERE steps.node = lines.node),
         (SELECT back_ms FROM file_backs WHERE file_backs.node = lines.node)
     ) AS clock_back_ms,
     coalesce(

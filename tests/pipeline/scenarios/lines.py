@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from typing import Final
 
-from coterie_protocol.journal import GroupEmptied, ShardGiven, ShardTaken
+from coterie_protocol.journal import ClockStepped, GroupEmptied, ShardGiven, ShardTaken
 from tests.pipeline.scenarios.writing import ScenarioList
 from tests.support.journal_builder import BEGINNING_MS, JournalBuilder
 
@@ -218,6 +218,17 @@ def set_back() -> JournalBuilder:
     builder = JournalBuilder("set-back-twice")
     for at in (5000, 4000, 9000, 3000, 3500):
         builder.node_started(at)
+    return builder
+
+
+@scenario
+def set_while_running() -> JournalBuilder:
+    """A running node's clock is set back and forward; its dates go on at half speed."""
+    builder = JournalBuilder("set-while-running")
+    builder.node_started(1000)
+    builder.line(5000, ClockStepped(stepped_ms=-29_999))
+    builder.line(5500, ClockStepped(stepped_ms=-2000))
+    builder.line(95_500, ClockStepped(stepped_ms=60_000))
     return builder
 
 
