@@ -72,6 +72,13 @@ class NodeLines:
     last_ms: int
     last_seq: int
     lines: int = 0
+    #: Whether numbers are missing before a line that can't be read, and so has no date.
+    lacks: bool = False
+
+    def note_number(self, seq: int) -> None:
+        """Take note of the next line, by its number."""
+        self.lacks = self.lacks or seq > self.last_seq + 1
+        self.last_seq = max(self.last_seq, seq)
 
 
 @dataclass(slots=True, weakref_slot=True)
@@ -217,6 +224,7 @@ class _Scanner:
                 values = read_values(line)
             except JournalError as error:
                 self._found.unread += 1
+                self._pass_over(error)
                 self._refuse(*where, str(error), line)
                 return
             self._take_values(values, line, number, offset, copies=copies)
@@ -283,11 +291,18 @@ class _Scanner:
             self._begin_file(node, seq, known)
         if known is None:
             known = found.nodes[node] = NodeLines(ts, ts, seq - 1)
-        if seq > known.last_seq + 1 and len(found.missing) < _MISSING_MAX:
+        known.note_number(seq)
+        if known.lacks and len(found.missing) < _MISSING_MAX:
             found.missing.append((known.last_ms, ts))
-        known.last_seq = max(known.last_seq, seq)
+        known.lacks = False
         known.last_ms = max(known.last_ms, ts)
         known.lines += 1
+
+    def _pass_over(self, error: JournalError) -> None:
+        """Note that a line is there, and so not missing, that can't be read."""
+        known = self._found.nodes.get(error.node or "")
+        if known is not None and error.seq is not None:
+            known.note_number(error.seq)
 
     def _begin_file(self, node: str, seq: int, known: NodeLines | None) -> None:
         """Note whether a file begins with a number that a node has used, and is no copy."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import shutil
 import tracemalloc
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from coterie_protocol.journal import Line
+from coterie_protocol.journal import Line, read_line
 from coterie_server.archive import ArchiveError, Journals, journals
 from coterie_server.past import Asked
 from tests.server.past.told import answered, owners_at
@@ -108,6 +109,23 @@ def test_lines_that_cant_be_read_are_named(read: Read, tmp_path: Path) -> None:
     assert str(found.examples[0]) == f"{path}, line 5: {found.examples[0].why}"
     assert "version is 9" in found.examples[1].why
     assert found.missing
+
+
+def test_lines_that_have_a_number_are_not_missing_if_they_cant_be_read(
+    read: Read, tmp_path: Path
+) -> None:
+    """A newer Coterie writes kinds that are not known here."""
+    (path, *_) = write_journal(simulated(0), tmp_path, lines_each=10_000)
+    texts = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    for number in (4, 5, 9):
+        texts[number] = re.sub('"kind":"[a-z_]*"', '"kind":"group_blessed"', texts[number])
+    path.write_text("".join(texts), encoding="utf-8")
+    found = read(tmp_path).scan
+    assert (found.unread, found.missing) == (3, [])
+    del texts[8]
+    path.write_text("".join(texts), encoding="utf-8")
+    dates = tuple(read_line(texts[number]).ts for number in (7, 9))
+    assert read(tmp_path).scan.missing == [dates]
 
 
 def test_a_compressed_file_that_is_cut_off_is_read_as_far_as_it_goes(
