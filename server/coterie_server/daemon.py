@@ -149,10 +149,11 @@ async def serve(
         elif options.reads_files:
             # Where there is nothing to read again, the end of a terminal ends the daemon.
             loop.add_signal_handler(signal.SIGHUP, reloading.begin)
-        await server.start()
-        _exempt_from_collection()
-        reloading.open()
         try:
+            if not await _start(server, stop):
+                return
+            _exempt_from_collection()
+            reloading.open()
             if supervised is None:
                 say(_ready_line(server))
                 notify_systemd("READY=1")
@@ -163,6 +164,29 @@ async def serve(
             if supervised is None:
                 notify_systemd("STOPPING=1")
         await server.stop(reason)
+
+
+async def _start(server: Server, stop: asyncio.Future[str]) -> bool:
+    """Start a server; if it is to stop first, undo what was begun, and return False.
+
+    It may wait for long, for the end of a lease or for a database.
+    """
+    starting = asyncio.ensure_future(server.start())
+
+    def interrupt(_: object) -> None:
+        starting.cancel()
+
+    stop.add_done_callback(interrupt)
+    try:
+        await starting
+    except asyncio.CancelledError:
+        if not stop.done():
+            raise
+        _log.info("stopped before it served", reason=stop.result())
+        return False
+    finally:
+        stop.remove_done_callback(interrupt)
+    return True
 
 
 class Reloading:

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import os
 import resource
+import signal
 import socket
 import subprocess
 import sys
@@ -187,6 +188,59 @@ def test_each_watcher_may_have_a_connection_to_another_node(
     allowed = daemon._within_open_files(options).settings  # noqa: SLF001
     connections = allowed.max_connections + 2 * allowed.http_max_watchers
     assert connections + 100 <= limits.now[0]
+
+
+class Waiting:
+    """A server that waits in its start, as for the lease of a former life."""
+
+    def __init__(self) -> None:
+        self.has_begun = asyncio.Event()
+        self.has_undone = False
+
+    def __call__(self, _: ServerOptions) -> Waiting:
+        """Be the server that is made."""
+        return self
+
+    async def reload(self) -> None:
+        """Read nothing."""
+
+    async def start(self) -> None:
+        """Wait, and undo what was begun."""
+        self.has_begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            self.has_undone = True
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.asyncio
+async def test_signal_ends_a_start_that_waits(
+    number: signal.Signals, monkeypatch: pytest.MonkeyPatch, log: list[MutableMapping[str, Any]]
+) -> None:
+    waiting = Waiting()
+    monkeypatch.setattr(daemon, "Server", waiting)
+    serving = asyncio.create_task(daemon.serve(OPTIONS))
+    await waiting.has_begun.wait()
+    signal.raise_signal(number)
+    await serving
+    assert waiting.has_undone
+    assert [(line["event"], line["reason"]) for line in log] == [
+        ("stopped before it served", number.name)
+    ]
+
+
+@pytest.mark.asyncio
+async def test_start_that_is_cancelled_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting = Waiting()
+    monkeypatch.setattr(daemon, "Server", waiting)
+    serving = asyncio.create_task(daemon.serve(OPTIONS))
+    await waiting.has_begun.wait()
+    serving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await serving
+    assert waiting.has_undone
 
 
 @pytest.mark.asyncio

@@ -15,6 +15,7 @@ from coterie_client import Admin
 from coterie_server.config.listeners import ListenerError
 from coterie_server.config.setting import SettingsError
 from coterie_server.embedded import EmbeddedNode, own_address
+from coterie_server.own_place import _Place
 from coterie_server.server import ServerError
 from coterie_server.serving.leases import LeaseKeeper
 from coterie_server.storage import StoreError
@@ -165,6 +166,32 @@ async def test_errors_name_no_options_of_a_command(tmp_path: Path) -> None:
     async with EmbeddedNode(store, journal=tmp_path / "journal"):
         with pytest.raises(DirectoryInUseError, match=r"or choose another directory\.$"):
             await EmbeddedNode(store, journal=tmp_path / "journal").start()
+
+
+@pytest.mark.asyncio
+async def test_node_whose_start_is_cancelled_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by Ctrl-C, while it waits for the lease of a node that may have ended."""
+    waits = asyncio.Event()
+
+    async def look_until_cancelled(*_: object) -> None:
+        waits.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(_Place, "wait_until_free", look_until_cancelled)
+    node = EmbeddedNode(store_in(tmp_path))
+    before = asyncio.all_tasks()
+    entering = asyncio.create_task(node.__aenter__())
+    await waits.wait()
+    entering.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await entering
+    assert asyncio.all_tasks() == before
+    assert "coterie-store" not in {each.name for each in threading.enumerate()}
+    monkeypatch.undo()
+    async with node:
+        assert node.bootstrap
 
 
 @pytest.mark.asyncio

@@ -83,7 +83,7 @@ class LeaseKeeper:
         self._hint = Soon(_HINT_S, self._bell.ring)
         self._keeping: asyncio.Task[None] | None = None
         self._moving: asyncio.Task[None] | None = None
-        self._is_stopping = self._is_leaving = False
+        self._has_name = self._is_stopping = self._is_leaving = False
         #: Whether the others are to hear something new of this node.
         self._has_news = False
         #: Whether the store was looked at while shards were being claimed and given.
@@ -100,6 +100,7 @@ class LeaseKeeper:
         """Be one of the nodes that share these shards; return what is free for this one."""
         self._shards = shards
         await self._store.reserve(self._owner, self._ttl_ms)
+        self._has_name = True
         self._trial.come(self._trust.now_s())
         await self._renew()
         await self._look()
@@ -185,6 +186,8 @@ class LeaseKeeper:
             await asyncio.wait({self._moving}, timeout=self._renew_every_s)
             self._moving.cancel()
             await asyncio.wait({self._moving})
+        if not self._has_name:  # what is listed under it is another process's
+            return
         leases, self._leases = list(self._leases.values()), {}
         try:
             async with asyncio.timeout(self._ttl_ms / 1000):  # by then they are over in any case

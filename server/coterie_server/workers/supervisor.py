@@ -209,7 +209,7 @@ class Supervisor:
                 return 0  # as it was asked to, before it could take note
             if self._is_over:
                 return code
-            if not worker.was_ready.is_set():
+            if code and not worker.was_ready.is_set():
                 # It has said why.  What it could not do at first, it can't do the next time.
                 self._at_once.set_result(code if code > 0 else 1)
                 return code

@@ -1110,3 +1110,29 @@ async def test_many_hints_are_worth_one_look(
     await asyncio.sleep(leases_module._HINT_S)  # noqa: SLF001  # how long a hint takes
     await turns()
     assert 1 <= looks < 20  # a busy machine takes several times as long
+
+
+async def test_node_that_is_stopped_as_it_claims_its_first_shards_leaves_none_leased() -> None:
+    time = Time()
+    async with UnreliableStore(time.ms) as store:
+        harness = Harness(time, store)
+        store.claims = asyncio.Event()
+        joining = asyncio.create_task(harness.keeper.join(SHARDS))
+        await turns()
+        assert await harness.held() == [0, 1, 2, 3]
+        joining.cancel()
+        await asyncio.wait({joining})
+        await harness.keeper.stop()
+        assert await harness.held() == []
+        assert (await store.survey()).nodes == ()
+
+
+async def test_node_whose_name_another_process_has_leaves_what_that_has_listed(
+    harness: Harness,
+) -> None:
+    async with harness.store.twin() as store:
+        same = Harness(harness.time, store)
+        with pytest.raises(StoreError, match="in use as node-1"):
+            await same.keeper.join(SHARDS)
+        await same.keeper.stop()
+    assert [node.owner for node in (await harness.store.survey()).nodes] == ["node-1"]

@@ -351,6 +351,19 @@ async def test_worker_that_is_asked_to_end_before_it_serves_has_not_failed() -> 
         assert await supervised(scene, made) == 0
 
 
+async def test_worker_that_is_asked_to_end_by_itself_before_it_serves_is_started_again() -> None:
+    async def scene(made: Fakes) -> None:
+        first, second = await made.get(1), await made.get(2)
+        first.end(0)
+        again = await made.get(1, 1)
+        for each in (again, second):
+            await each.say(READY)
+        stop(made)
+
+    with fakes() as made:
+        assert await supervised(scene, made) == 0
+
+
 async def test_ready_line_tells_where_all_workers_are() -> None:
     said: asyncio.Queue[str] = asyncio.Queue()
 
