@@ -341,11 +341,50 @@ def test_lines_of_one_moment_have_an_order(tables: TableRows) -> None:
     assert tables.rows("ownership_faults", "ties", *_FAULT) == []
 
 
-def test_time_before_a_restart_is_nobodys_fault(tables: TableRows) -> None:
+def test_a_restart_in_a_rebalance_ends_no_gap(tables: TableRows) -> None:
     rows = tables.rows("rebalances", "restarted-and-superseded", "outcome", "stopped_partition_ms")
-    assert rows == [("completed", 0), ("superseded", 0), ("completed", 0)]
-    row = tables.row("ownership_faults", "restarted-and-superseded", *_FAULT)
-    assert row == ("gap", 0, 1000, 2000, 1000, 1000, "member_left")
+    assert rows == [("completed", 0), ("superseded", 1000), ("completed", 110)]
+    row = tables.row("ownership_faults", "restarted-and-superseded", *_FAULT, "next_holder")
+    assert row == ("gap", 0, 1000, 2110, 1110, 1110, "topic_changed", "b")
+
+
+def test_what_members_had_that_went_before_a_restart_has_moved(tables: TableRows) -> None:
+    # Their coordinator says that one has moved, and does not know of the two.
+    columns = ("moved", "stopped_partition_ms", "silent_partition_ms", "keepable")
+    row = tables.row("rebalances", "gone-before-a-restart", *columns, rebalance=2)
+    assert row == (1 + 2, 2 * 8010, 2 * 900, 1)
+    gap = (*_FAULT, "next_holder", "rebalance")
+    assert tables.rows("ownership_faults", "gone-before-a-restart", *gap, fault="gap") == [
+        ("gap", 0, 1000, 9010, 8010, 8010, "session_expired", "b", 2),
+        ("gap", 1, 1000, 9010, 8010, 8010, "session_expired", "b", 2),
+    ]
+
+
+def test_a_restart_between_the_rounds_of_a_hand_over_ends_no_gap(tables: TableRows) -> None:
+    row = tables.row("ownership_faults", "restarted-between-rounds", *_FAULT, "next_holder")
+    assert row == ("gap", 1, 1110, 6110, 5000, 5000, "revocation_follow_up", "b")
+    columns = ("moved", "stopped_partition_ms")
+    row = tables.row("rebalances", "restarted-between-rounds", *columns, rebalance=3)
+    assert row == (1 + 1, 5000)
+
+
+def test_what_members_gave_up_as_they_joined_they_do_not_have_after_a_restart(
+    tables: TableRows,
+) -> None:
+    # The node reads back what they were given before.
+    assert tables.rows("ownership_faults", "restarted-in-a-second-phase", *_FAULT) == [
+        ("gap", 0, 1100, 5010, 3910, 3910, "admin"),
+        ("gap", 1, 1020, 5010, 3990, 3990, "admin"),
+    ]
+    row = tables.row("rebalances", "restarted-in-a-second-phase", "moved", rebalance=2)
+    assert row == (1,)
+
+
+def test_costs_of_a_rebalance_whose_beginning_is_missing_are_unknown(tables: TableRows) -> None:
+    # Who went before the restart, and with what, is in no line.
+    columns = ("moved", "stopped_partition_ms", "silent_partition_ms", "kept")
+    row = tables.row("rebalances", "lost-before-a-restart", *columns, rebalance=2)
+    assert row == (1, None, None, 1)
 
 
 # -- what can't be known --------------------------------------------------------------------------

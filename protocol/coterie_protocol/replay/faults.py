@@ -109,8 +109,10 @@ class Dismissals:
                 dismisses = not line["needs_rejoin"] or line["assigned"] is None
             case "rebalance_started":
                 dismisses = line["from_state"] == "Empty"
+            case "group_recovered":
+                dismisses = not line.resumes
             case kind:
-                dismisses = kind in ("group_emptied", "group_deleted", "group_recovered")
+                dismisses = kind in ("group_emptied", "group_deleted")
         if dismisses:
             self.positions.append(line.pos)
             self.times.append(line.at)

@@ -19,7 +19,7 @@ from coterie_protocol.replay.intervals import Cut, Given, Held, Stop, pieces
 from coterie_protocol.replay.kept import Partition, partitions_of
 from coterie_protocol.replay.members import Members
 from coterie_protocol.replay.order import Placed
-from coterie_protocol.replay.rebalances import closes, is_readable
+from coterie_protocol.replay.rebalances import closes, is_readable, resumes_rebalance
 
 __all__ = ["Holdings"]
 
@@ -82,7 +82,9 @@ class Holdings:
         for statement in self._statements(line, began_ms):
             said.add(statement.holder)
             self._state(statement, rebalance)
-        if closes(line):
+        if resumes_rebalance(line):
+            said.update(map(self._members.holder, line["members"]))
+        if closes(line) or resumes_rebalance(line):
             stop = Stop(line.pos, line.at, line.kind, rebalance, is_closing=True)
             for name in [name for name in self._holders if name not in said]:
                 self._close(name, stop)

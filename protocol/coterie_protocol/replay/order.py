@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from itertools import accumulate, groupby
 from typing import Any, Final
 
+from coterie_protocol.replay.last_state import IN_REBALANCE, LastState
 from coterie_protocol.replay.spool import Spool
 
-__all__ = ["IN_REBALANCE", "GroupLines", "Placed", "Source", "Stint", "moves_time"]
+__all__ = ["GroupLines", "Placed", "Source", "Stint", "moves_time"]
 
 #: The generation of a stint in which none is named.
 _BEFORE_ALL: Final = -1
@@ -30,8 +31,6 @@ _LINE_BYTES: Final = 400
 
 _RECOVERED: Final = "group_recovered"
 _DELETED: Final = "group_deleted"
-#: The states in which a group that is read back goes on with its rebalance.
-IN_REBALANCE: Final = ("PreparingRebalance", "CompletingRebalance")
 #: Lines by which a rebalance begins or goes on, and those by which none goes on.
 _GOES_ON: Final = ("rebalance_started", "phase_joined")
 _IS_OVER: Final = ("rebalance_completed", "group_emptied", "group_deleted")
@@ -66,6 +65,8 @@ class Placed:
     seq: int
     kind: str
     values: Mapping[str, Any]
+    #: Whether a node reads the group back by it, just where the lines before leave it.
+    resumes: bool = False
 
     def __getitem__(self, name: str) -> Any:  # any JSON
         return self.values.get(name)
@@ -197,14 +198,15 @@ class GroupLines:
         return stints[-1].node if goes_on else None
 
     def __iter__(self) -> Iterator[Placed]:
-        pos, at = 0, 0
+        pos, at, last = 0, 0, LastState()
         for stint in self.stints():
             for seq, ts, values in self._spool.slice(stint.begin, stint.end):
                 kind = values["kind"]
                 pos += 1
                 if moves_time(kind):
                     at = max(at, ts)
-                yield Placed(pos, at or ts, ts, stint.node, seq, kind, values)
+                resumes = last.note(kind, values.get)
+                yield Placed(pos, at or ts, ts, stint.node, seq, kind, values, resumes)
 
 
 # -- the order of stints -----------------------------------------------------------------------

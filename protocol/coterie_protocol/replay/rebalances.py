@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from coterie_protocol.journal import DEATHS
+from coterie_protocol.replay.last_state import IN_REBALANCE
 from coterie_protocol.replay.late import late
-from coterie_protocol.replay.order import IN_REBALANCE, Placed
+from coterie_protocol.replay.order import Placed
+from coterie_protocol.replay.unseen_moves import UnseenMoves
 
-__all__ = ["Rebalance", "Rebalances", "closes", "is_readable"]
+__all__ = ["Rebalance", "Rebalances", "closes", "is_readable", "resumes_rebalance"]
 
 _STARTED: Final = "rebalance_started"
 _JOINED: Final = "phase_joined"
@@ -35,12 +37,20 @@ Row = dict[str, Any]
 
 def is_readable(line: Placed) -> bool:
     """Whether a line tells the whole assignment."""
-    return line.kind in (_COMPLETED, _RECOVERED) and line["assigned"] is not None
+    tells = line.kind == _COMPLETED or (line.kind == _RECOVERED and not resumes_rebalance(line))
+    return tells and line["assigned"] is not None
+
+
+def resumes_rebalance(line: Placed) -> bool:
+    """Whether a group is read back in a rebalance, and who has what by then is known better."""
+    return line.resumes and line["state"] in IN_REBALANCE
 
 
 def closes(line: Placed) -> bool:
     """Whether a line ends the ownership of all holders that it does not mention."""
-    return line.kind in (_COMPLETED, _RECOVERED, _EMPTIED, "group_deleted") or _starts_empty(line)
+    if line.kind == _RECOVERED:
+        return not resumes_rebalance(line)
+    return line.kind in (_COMPLETED, _EMPTIED, "group_deleted") or _starts_empty(line)
 
 
 def _starts_empty(line: Placed) -> bool:
@@ -78,6 +88,8 @@ class Rebalance:
     went: list[str] = field(default_factory=list)
     detection_ms: int | None = None
     kept: Mapping[str, int | None] = field(default_factory=dict)
+    #: How many moves its coordinator did not count.
+    unseen_moves: int = 0
 
     def told(self, kind: str, name: str) -> Any:  # any JSON
         """A field of its line of a kind; None if it has no such line."""
@@ -106,6 +118,7 @@ class Rebalances:
         self._came: list[str] = []
         self._went: list[str] = []
         self._detection_ms: int | None = None
+        self._moves = UnseenMoves()
         self._root = 0
         self._chain: list[str] = []
 
@@ -126,9 +139,13 @@ class Rebalances:
         if self._latest is not None and self._latest.end is None:
             self._take(self._latest, line)
         self._count(line)
+        self._follow_moves(line)
         if line.kind in (_STARTED, _JOINED) or _ends(line):
             self._mark = line.kind
-        if line.kind in (_COMPLETED, _RECOVERED):
+        if line.kind == _RECOVERED and line["state"] in IN_REBALANCE:
+            # Who went before, with what, only the lines before can tell.
+            self._is_known = self._is_known and line.resumes
+        elif line.kind in (_COMPLETED, _RECOVERED):
             self._is_known = line["assigned"] is not None
         elif line.kind == _EMPTIED or _starts_empty(line):
             self._is_known = True
@@ -180,6 +197,23 @@ class Rebalances:
             case "phase_joined" | "group_emptied":
                 self._came, self._went, self._detection_ms = [], [], None
 
+    def _follow_moves(self, line: Placed) -> None:
+        match line.kind:
+            case "member_gone":
+                self._moves.gone(line["member"])
+            case "member_replaced":
+                self._moves.replaced(line["former_member"], line["member"])
+            case "group_recovered" if line.resumes:
+                self._moves.read_back()
+            case "group_recovered":
+                self._moves = UnseenMoves.since(line["assigned"])
+            case "rebalance_completed" if self._latest is not None:
+                self._latest.unseen_moves = self._moves.assigned(
+                    line["assigned"], needs_rejoin=line["needs_rejoin"]
+                )
+            case _ if closes(line):
+                self._moves = UnseenMoves.since({})
+
     # -- rows ----------------------------------------------------------------------------------
 
     def _row(self, it: Rebalance, after: Rebalance | None) -> Row:
@@ -217,7 +251,8 @@ class Rebalances:
             else None,
             "total_ms": _between(it.began_ms, ended_ms),
             **{name: 0 if outcome == "emptied" else it.kept.get(name) for name in _COUNTS},
-            **{name: it.told(_COMPLETED, name) for name in ("moved", "revoked", "needs_rejoin")},
+            "moved": None if completed is None else completed["moved"] + it.unseen_moves,
+            **{name: it.told(_COMPLETED, name) for name in ("revoked", "needs_rejoin")},
             "began_at": it.began_at,
             "ended_pos": ended_pos,
             "is_paid": outcome in _PAID and _knew(it, after),

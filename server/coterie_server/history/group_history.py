@@ -12,6 +12,8 @@ from coterie_protocol.journal import (
     PhaseJoined,
     RebalanceCompleted,
 )
+from coterie_protocol.replay.last_state import IN_REBALANCE, LastState
+from coterie_protocol.replay.unseen_moves import UnseenMoves
 from coterie_server.history.recent_count import RecentCount
 from coterie_server.history.record import (
     Beginning,
@@ -30,6 +32,7 @@ class GroupHistory:
     """What a history knows of one group."""
 
     stopped: StoppedPartitions
+    moves: UnseenMoves = field(default_factory=UnseenMoves)
     last: deque[RebalanceRecord] = field(default_factory=deque)
     #: The number of the first of `last`; those that `prepend` put first have negative ones.
     first_number: int = 0
@@ -51,12 +54,17 @@ class GroupHistory:
     went: CountedNames = field(default_factory=CountedNames)
     #: When the group was read back from the store.
     recovered_ms: int | None = None
-    #: If a rebalance was going on then, what happened up to its end, for `prepend`.
+    #: If a rebalance was going on then, what happened until one ended that no other one cut short,
+    #: for `prepend`; and how many have ended by then.
     carried_over: list[tuple[int, Event]] | None = None
     is_carried_over: bool = False
+    carried_ended: int = 0
     #: The first generation that was told, and the latest.
     first_generation: int | None = None
     generation: int | None = None
+    #: How the events leave the group, and whether the latest one read it back just like that.
+    last_state: LastState = field(default_factory=LastState)
+    is_resumed: bool = False
     #: When the group was last read back in a generation of which nothing was told.
     gap_ms: int | None = None
     #: What `prepend` said; None before.
@@ -74,12 +82,13 @@ class GroupHistory:
         first = self.last[0] if self.last else self.running
         return first is not None and first.generation <= 1 and first.from_state == "Empty"
 
-    def note_generation(self, ts_ms: int, event: Event) -> None:
-        """Take note of the generation that an event tells, if it does.
+    def note(self, ts_ms: int, event: Event) -> None:
+        """Take note of the state and the generation that an event tells, if it does.
 
         If the group is read back in a later one than was told last, another node had it meanwhile,
         or a node was killed before its last lines were written.
         """
+        self.is_resumed = self.last_state.note(event.kind, lambda name: getattr(event, name, None))
         generation: int | None = getattr(event, "generation", None)
         if generation is None:
             return
@@ -101,6 +110,51 @@ class GroupHistory:
         first = self.first_generation
         is_gap = past.lacks(generation if first is None else first)
         self.gap_ms = self.gap_ms or (at_ms if is_gap else past.gap_ms)
+
+    def miss_events(self) -> None:
+        """Take note that events are missing here."""
+        self.has_gap = True
+        self.stopped, self.moves = StoppedPartitions(None), UnseenMoves()
+        self.last_state = LastState()
+
+    def own_nothing(self) -> None:
+        """Note that no member owns anything, and that nothing is on its way to one."""
+        self.stopped, self.moves = StoppedPartitions({}), UnseenMoves.since({})
+
+    def read_back(self, ts_ms: int, event: GroupRecovered) -> None:
+        """Note that a node has read the group."""
+        goes_on = event.state in IN_REBALANCE
+        # Members that were in no generation yet were not stored, and will come anew.
+        self.came = CountedNames()
+        if not goes_on:
+            self.went = CountedNames()
+        if self.is_resumed:
+            assigned = None if goes_on else event.assigned
+            self.stopped.read_back(event.members, assigned, ts_ms)
+            self.moves.read_back()
+        else:
+            # Of a rebalance that goes on, only the time before can tell what it has cost by then.
+            self.stopped = StoppedPartitions(event.assigned, ts_ms, is_whole=not goes_on)
+            self.moves = UnseenMoves.since(event.assigned)
+
+    def note_end(self, outcome: RebalanceOutcome) -> None:
+        """Note that the running rebalance has ended."""
+        self.running, self.awaited, self.late = None, set(), ()
+        self.has_gap = False
+        if self.is_carried_over:
+            self.carried_ended += 1
+            # What one has cost that is cut short, the next one goes on with.
+            self.is_carried_over = outcome is RebalanceOutcome.SUPERSEDED
+
+    def carry_over(self, past: GroupHistory) -> None:
+        """Take over from a former life, which has seen `carried_over`, what it knows better."""
+        for number in reversed(range(self.carried_ended)):
+            self.last[number] = past.last.pop()
+        if self.is_carried_over:
+            self.running, self.late, self.awaited = past.running, past.late, past.awaited
+            self.came, self.went = past.came, past.went
+            self.stopped, self.moves = past.stopped, past.moves
+        self.carried_over, self.is_carried_over, self.carried_ended = None, False, 0
 
     def drop_oldest(self) -> None:
         """Forget the oldest of the last rebalances."""

@@ -22,6 +22,7 @@ from coterie_protocol.journal import (
     RebalanceStarted,
     TopicChanged,
 )
+from coterie_protocol.replay.last_state import IN_REBALANCE
 from coterie_server.history.group_history import GroupHistory, missed_start
 from coterie_server.history.late import came_late, latest
 from coterie_server.history.record import (
@@ -43,8 +44,6 @@ __all__ = ["History"]
 TOTAL: Final = 10_000
 #: How many deleted groups are remembered by name.
 _DELETED_MAX: Final = 10_000
-#: States in which a rebalance is going on.
-_REBALANCING: Final = ("PreparingRebalance", "CompletingRebalance")
 
 
 class History:
@@ -142,14 +141,13 @@ class History:
             group = self._group(event.group)
             if group.is_carried_over and group.carried_over is not None:
                 group.carried_over.append((ts_ms, event))
-            group.note_generation(ts_ms, event)
+            group.note(ts_ms, event)
             handle(self, group, ts_ms, event)
 
     def lines_missing(self) -> None:
         """Take note that events are missing here, of whichever group."""
         for group in self._groups.values():
-            group.has_gap = True
-            group.stopped = StoppedPartitions(None)
+            group.miss_events()
 
     def _is_nothing_new(self, event: Event) -> bool:
         """Whether an unknown group was recovered without members: there may be many of these."""
@@ -171,19 +169,14 @@ class History:
                     group.carried_over.append((ts_ms, event))
 
     def _recovered(self, group: GroupHistory, ts_ms: int, event: GroupRecovered) -> None:
-        is_another = event.state not in _REBALANCING or group.gap_ms == ts_ms
+        is_another = event.state not in IN_REBALANCE or group.gap_ms == ts_ms
         if group.running is not None and is_another:
             self._end(group, ts_ms, RebalanceOutcome.INTERRUPTED)
         if not group.is_known:
             group.recovered_ms = ts_ms
-            if event.state in _REBALANCING:
+            if event.state in IN_REBALANCE:
                 group.carried_over, group.is_carried_over = [(ts_ms, event)], True
-        # Members that were in no generation yet were not stored, and will come anew.
-        group.came = CountedNames()
-        if event.state not in _REBALANCING:
-            group.went = CountedNames()
-        # No rebalance is charged for the time that the node was down.
-        group.stopped = StoppedPartitions(event.assigned, ts_ms)
+        group.read_back(ts_ms, event)
 
     def _joined(self, group: GroupHistory, _ts_ms: int, event: MemberJoined) -> None:
         group.came += event.member
@@ -192,11 +185,13 @@ class History:
         self.silent_partition_ms += group.stopped.member_replaced(
             event.former_member, event.member, ts_ms, event.silent_ms
         )
+        group.moves.replaced(event.former_member, event.member)
         if event.former_member in group.awaited:
             group.awaited.add(event.member)
 
     def _gone(self, group: GroupHistory, ts_ms: int, event: MemberGone) -> None:
         group.went += event.member
+        group.moves.gone(event.member)
         self.silent_partition_ms += group.stopped.member_gone(
             event.member, ts_ms, event.silent_ms if event.was_silent else None
         )
@@ -212,7 +207,7 @@ class History:
             outcome = RebalanceOutcome.INTERRUPTED if lost else RebalanceOutcome.SUPERSEDED
             self._end(group, ts_ms, outcome)
         if event.from_state == "Empty":
-            group.stopped = StoppedPartitions({})
+            group.own_nothing()
         group.started.note(ts_ms)
         group.awaited, group.late = set(event.awaited), ()
         group.running = RebalanceRecord(
@@ -254,10 +249,11 @@ class History:
         if group.running is None:
             missed = missed_start(event, ts_ms - event.total_ms)
             group.running = replace(missed, joined_ms=ts_ms - event.took_ms)
+        unseen = group.moves.assigned(event.assigned, needs_rejoin=event.needs_rejoin)
         group.running = replace(
             group.running,
             generation=event.generation,
-            moved=event.moved,
+            moved=event.moved + unseen,
             revoked=event.revoked,
             needs_rejoin=event.needs_rejoin,
             waiting_moves=waiting_moves(event, group.said),
@@ -274,7 +270,7 @@ class History:
             )
             self._end(group, ts_ms, RebalanceOutcome.EMPTIED, group.stopped.charge(ts_ms))
         group.came, group.went = CountedNames(), CountedNames()
-        group.stopped = StoppedPartitions({})
+        group.own_nothing()
 
     def _deleted(self, _group: GroupHistory, _ts_ms: int, event: GroupDeleted) -> None:
         self.forget((event.group,))
@@ -303,8 +299,7 @@ class History:
             stopped_partition_ms=None if cost is None else cost.stopped_ms,
             silent_partition_ms=None if cost is None else cost.silent_ms,
         )
-        group.running, group.awaited, group.late = None, set(), ()
-        group.has_gap = group.is_carried_over = False
+        group.note_end(outcome)
         self._keep(group, ended)
         for listener in self._listeners:
             listener(ended)
@@ -352,14 +347,9 @@ class History:
             return
         at_ms = group.recovered_ms or self._recovered_ms or started_ms
         group.follow(past, generation, at_ms)
-        if group.is_carried_over:
-            group.running, group.late, group.awaited = past.running, past.late, past.awaited
-            group.came, group.went = past.came, past.went
-        elif group.carried_over is not None:
-            group.last[0] = past.last.pop()
-        elif past.running is not None:
+        if group.carried_over is None and past.running is not None:
             former._end(past, at_ms, RebalanceOutcome.INTERRUPTED)
-        group.carried_over, group.is_carried_over = None, False
+        group.carry_over(past)
         group.started.put_first(past.started)
         self._put_first(name, group, past)
 

@@ -45,11 +45,19 @@ class Charge:
 class StoppedPartitions:
     """Which partitions of a group have an owner at work, and since when the others have none."""
 
-    __slots__ = ("_deleted_topics", "_owned", "_silent_ms", "_since_ms", "_stopped")
+    __slots__ = ("_deleted_topics", "_is_whole", "_owned", "_silent_ms", "_since_ms", "_stopped")
 
-    def __init__(self, owned: Mapping[str, Partitions] | None, since_ms: int = 0) -> None:
+    def __init__(
+        self,
+        owned: Mapping[str, Partitions] | None,
+        since_ms: int = 0,
+        *,
+        is_whole: bool = True,
+    ) -> None:
         #: By member; None if it is unknown.
         self._owned: dict[str, Partitions] | None = None if owned is None else dict(owned)
+        #: Whether nothing is missing since the last assignment.
+        self._is_whole = is_whole
         #: When the last assignment was in place, or the group was read back.
         self._since_ms = since_ms
         self._stopped: dict[_Partition, int] = {}
@@ -82,6 +90,21 @@ class StoppedPartitions:
         owned = self._owned[member] = self._owned.pop(former)
         return self._silence_ms(owned, ts, silent_ms)
 
+    def read_back(
+        self, members: Iterable[str], assigned: Mapping[str, Partitions] | None, ts: int
+    ) -> None:
+        """Note that the group was read back just where it was left, with these members.
+
+        `assigned` is what they were given last; None in a rebalance, where they have said more.
+        When one went that is missing is not known, so what it had is not stopped.
+        """
+        owned = self._owned if assigned is None else assigned
+        if owned is not None:
+            self._owned = {name: owned[name] for name in members if name in owned}
+        if assigned is not None:
+            self._deleted_topics.clear()
+        self._since_ms = ts
+
     def _silence_ms(self, owned: Partitions, ts: int, silent_ms: int) -> int:
         # Before the assignment, what it gave stood still.
         lasted_ms = max(min(silent_ms, ts - self._since_ms), 0)
@@ -110,7 +133,7 @@ class StoppedPartitions:
 
     def charge(self, ts: int) -> Charge | None:
         """What it cost since the last charge; None if that is unknown."""
-        if self._owned is None:
+        if self._owned is None or not self._is_whole:
             return None
         cost = Charge(sum(max(ts - s, 0) for s in self._stopped.values()), self._silent_ms)
         self._stopped, self._silent_ms = dict.fromkeys(self._stopped, ts), 0
@@ -122,7 +145,7 @@ class StoppedPartitions:
         """Note that an assignment is in place; None if it can't be read."""
         owned, stopped = self._owned, self._stopped
         self._owned, self._stopped = None if assigned is None else dict(assigned), {}
-        self._since_ms, self._silent_ms = ts, 0
+        self._since_ms, self._silent_ms, self._is_whole = ts, 0, True
         if owned is None or assigned is None:
             self._deleted_topics.clear()
             return

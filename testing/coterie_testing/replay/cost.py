@@ -97,6 +97,8 @@ class _Account:
         )
 
     def _ended(self, rebalance: RebalanceRecord) -> None:
+        self._moved += rebalance.moved
+        self._revoked += rebalance.revoked
         if rebalance.stopped_partition_ms is not None:
             self._is_known = True
             self._stopped_ms += rebalance.stopped_partition_ms
@@ -106,8 +108,6 @@ class _Account:
             case RebalanceStarted(cause=cause):
                 self._rebalances[cause] += 1
             case RebalanceCompleted():
-                self._moved += event.moved
-                self._revoked += event.revoked
                 self._completed(ts_ms, event.assigned or {})
             case MemberGone(was_silent=True):
                 for partition in _each(event.owned or {}):

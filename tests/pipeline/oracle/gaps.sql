@@ -32,6 +32,7 @@ WITH ends AS (
     JOIN control AS c
         ON c.grp = b.grp AND c.pos >= b.ended_pos AND (
             c.kind IN ('group_emptied', 'group_deleted', 'group_recovered')
+                AND NOT EXISTS (FROM resumed AS r WHERE r.grp = c.grp AND r.pos = c.pos)
             OR c.kind = 'rebalance_completed' AND (c.body ->> 'assigned') IS NULL
             OR c.kind = 'rebalance_started' AND (c.body ->> 'from_state') = 'Empty'
         )

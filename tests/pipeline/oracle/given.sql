@@ -1,11 +1,13 @@
--- Which lines give which holder which partition, of lines that tell the whole assignment.
+-- Which lines give which holder which partition, of lines that tell the whole assignment.  Where a
+-- group is read back within a rebalance that the lines before tell of, they tell more.
 CREATE TABLE assignments AS
 SELECT c.grp, c.pos, c.at_ms, c.kind, CAST(c.body ->> 'generation' AS BIGINT) AS generation,
     unnest(map_entries(
         CAST(c.body -> 'assigned' AS MAP(VARCHAR, MAP(VARCHAR, BIGINT[])))
     )) AS entry
 FROM control AS c
-WHERE c.kind IN ('rebalance_completed', 'group_recovered') AND (c.body ->> 'assigned') IS NOT NULL;
+WHERE c.kind IN ('rebalance_completed', 'group_recovered') AND (c.body ->> 'assigned') IS NOT NULL
+    AND NOT EXISTS (FROM resumed AS r WHERE r.grp = c.grp AND r.pos = c.pos AND r.is_within);
 
 CREATE TABLE given AS
 WITH topics AS (

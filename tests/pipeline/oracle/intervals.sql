@@ -43,7 +43,7 @@ WITH topics AS (
         s.silent_ms, s.session_ms
     FROM whole AS w
     JOIN horizons AS h ON h.grp = w.grp
-    LEFT JOIN closings AS c ON w.is_closed AND c.grp = w.grp AND c.pos = w.closing_pos
+    LEFT JOIN control AS c ON w.is_closed AND c.grp = w.grp AND c.pos = w.closing_pos
     LEFT JOIN (SELECT DISTINCT ON (grp, holder, pos) * FROM statements) AS s
         ON NOT w.is_closed AND s.grp = w.grp AND s.holder = w.holder AND s.pos = w.own_pos
 ), released AS (

@@ -73,14 +73,20 @@ expected AS (
             WHEN 'group_recovered' THEN (body ->> 'assigned') IS NOT NULL
             WHEN 'group_deleted' THEN false
             ELSE true
-        END AS is_known,
+        END AS is_told,
+        -- If it goes on with a rebalance, it may be missing who went before, and with what.
+        is_told AND NOT coalesce(kind = 'group_recovered'
+            AND (body ->> 'state') IN ('PreparingRebalance', 'CompletingRebalance'), false
+        ) AS is_known,
         kind IN ('group_emptied', 'rebalance_started')
             OR coalesce(kind = 'group_recovered' AND (body ->> 'state') = 'Empty', false) AS is_empty
-    FROM control
-    WHERE kind IN ('rebalance_completed', 'group_recovered', 'group_emptied', 'group_deleted')
+    FROM control AS c
+    WHERE (
+        kind IN ('rebalance_completed', 'group_recovered', 'group_emptied', 'group_deleted')
         OR kind = 'rebalance_started' AND (body ->> 'from_state') = 'Empty'
+    ) AND NOT EXISTS (FROM resumed AS r WHERE r.grp = c.grp AND r.pos = c.pos AND r.is_within)
 ), earlier AS (
-    SELECT m.grp, m.rebalance, k.pos, k.tells AND k.is_known AND NOT k.is_empty AS assigns,
+    SELECT m.grp, m.rebalance, k.pos, k.tells AND k.is_told AND NOT k.is_empty AS assigns,
         k.is_known, k.is_empty
     FROM moments AS m JOIN knowledge AS k ON k.grp = m.grp AND k.pos < m.ended_pos
     QUALIFY row_number() OVER (PARTITION BY m.grp, m.rebalance ORDER BY k.pos DESC) = 1
@@ -94,6 +100,56 @@ expected AS (
         ON g.grp = m.grp AND g.from_pos < m.ended_pos
         -- What goes with its topic was gone before the rebalance that this caused.
         AND (g.is_open OR g.to_pos >= m.ended_pos OR g.to_pos IS NULL AND g.to_ms > m.ended_ms)
+    GROUP BY ALL
+), fresh_starts AS (
+    -- After these, nothing is on its way to a member.
+    SELECT grp, pos, kind = 'rebalance_completed' AS is_assignment FROM control AS c
+    WHERE kind IN ('group_emptied', 'group_deleted')
+        OR kind = 'group_recovered'
+            AND NOT EXISTS (FROM resumed AS r WHERE r.grp = c.grp AND r.pos = c.pos)
+        OR kind = 'rebalance_started' AND (body ->> 'from_state') = 'Empty'
+        OR kind = 'rebalance_completed'
+            AND ((body ->> 'needs_rejoin') = 'false' OR (body ->> 'assigned') IS NULL)
+), named AS (
+    -- Who was given what, by whichever member id, also where a group was read back.
+    SELECT grp, pos, member, topic.key AS topic, unnest(topic.value) AS partition
+    FROM (
+        SELECT grp, pos, entry.key AS member, unnest(map_entries(entry.value)) AS topic
+        FROM (
+            SELECT grp, pos, unnest(map_entries(
+                CAST(body -> 'assigned' AS MAP(VARCHAR, MAP(VARCHAR, BIGINT[])))
+            )) AS entry
+            FROM control
+            WHERE kind IN ('rebalance_completed', 'group_recovered')
+        )
+    )
+), forgotten AS (
+    -- What was on its way as the group was read back, which its coordinator does not know.
+    SELECT r.grp, r.pos, i.topic, i.partition, arg_max(i.member, i.ended_pos) AS member
+    FROM resumed AS r
+    JOIN intervals AS i ON i.grp = r.grp AND i.ended_pos < r.pos
+    WHERE NOT EXISTS (
+        FROM named AS n
+        WHERE n.grp = r.grp AND n.pos = r.pos AND n.topic = i.topic AND n.partition = i.partition
+    ) AND NOT EXISTS (
+        FROM fresh_starts AS f
+        WHERE f.grp = r.grp AND f.pos < r.pos
+            AND (f.pos > i.ended_pos OR f.is_assignment AND f.pos = i.ended_pos)
+    )
+    GROUP BY ALL
+), unseen AS (
+    SELECT m.grp, m.rebalance, count(DISTINCT (n.topic, n.partition)) AS unseen
+    FROM moments AS m
+    JOIN named AS n ON n.grp = m.grp AND n.pos = m.completed_pos
+    JOIN forgotten AS f
+        ON f.grp = n.grp AND f.topic = n.topic AND f.partition = n.partition
+        AND f.pos < n.pos AND f.member <> n.member
+    WHERE NOT EXISTS (
+        FROM control AS c
+        WHERE c.grp = f.grp AND c.pos > f.pos AND c.pos < n.pos AND c.kind = 'rebalance_completed'
+    ) AND NOT EXISTS (
+        FROM fresh_starts AS s WHERE s.grp = f.grp AND s.pos > f.pos AND s.pos < n.pos
+    )
     GROUP BY ALL
 ), quiet AS (
     SELECT grp, rebalance, sum(to_ms - from_ms) AS quiet FROM silences GROUP BY ALL
@@ -168,7 +224,7 @@ SELECT
         SELECT count(DISTINCT (topic, partition)) FROM has
         WHERE has.grp = m.grp AND has.rebalance = m.rebalance
     ) END AS partitions,
-    CAST(m.completed ->> 'moved' AS BIGINT) AS moved,
+    CAST(m.completed ->> 'moved' AS BIGINT) + coalesce(un.unseen, 0) AS moved,
     CAST(m.completed ->> 'revoked' AS BIGINT) AS revoked,
     CASE
         WHEN m.outcome = 'emptied' THEN 0
@@ -193,4 +249,5 @@ LEFT JOIN earlier AS e USING (grp, rebalance)
 LEFT JOIN kept AS k USING (grp, rebalance)
 LEFT JOIN keepable AS ka USING (grp, rebalance)
 LEFT JOIN stuck AS su USING (grp, rebalance)
+LEFT JOIN unseen AS un USING (grp, rebalance)
 LEFT JOIN quiet AS qu USING (grp, rebalance)

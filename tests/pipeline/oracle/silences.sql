@@ -23,8 +23,9 @@ WITH quiet AS (
     )
 ), fresh_starts AS (
     -- After these, no rebalance pays for what was before.
-    SELECT grp, pos FROM control
+    SELECT grp, pos FROM control AS c
     WHERE kind IN ('group_emptied', 'group_deleted', 'group_recovered')
+            AND NOT EXISTS (FROM resumed AS r WHERE r.grp = c.grp AND r.pos = c.pos)
         OR kind = 'rebalance_started' AND (body ->> 'from_state') = 'Empty'
         OR kind = 'rebalance_completed'
             AND ((body ->> 'needs_rejoin') = 'false' OR (body ->> 'assigned') IS NULL)

@@ -1,9 +1,28 @@
 -- What a holder owns from a line on: as it was given, as it claims, or nothing, as it is gone.
--- A closing is a line that ends what all holders own that it does not mention.
+-- A closing is a line that ends what all holders own that it does not mention; a lapse is one that
+-- ends only what those own who are no members any more.
 CREATE TABLE closings AS
-SELECT grp, pos, at_ms, kind FROM control
-WHERE kind IN ('rebalance_completed', 'group_recovered', 'group_emptied', 'group_deleted')
-    OR kind = 'rebalance_started' AND (body ->> 'from_state') = 'Empty';
+SELECT grp, pos, at_ms, kind FROM control AS c
+WHERE (
+    kind IN ('rebalance_completed', 'group_recovered', 'group_emptied', 'group_deleted')
+    OR kind = 'rebalance_started' AND (body ->> 'from_state') = 'Empty'
+) AND NOT EXISTS (FROM resumed AS r WHERE r.grp = c.grp AND r.pos = c.pos AND r.is_within);
+
+CREATE TABLE lapses AS
+WITH listed AS (
+    SELECT c.grp, c.pos, unnest(CAST(c.body -> 'members' AS VARCHAR[])) AS member
+    FROM resumed AS r JOIN control AS c ON c.grp = r.grp AND c.pos = r.pos
+    WHERE r.is_within
+), staying AS (
+    SELECT l.grp, l.pos, coalesce(p.instance, l.member) AS holder
+    FROM listed AS l LEFT JOIN people AS p USING (grp, member)
+)
+SELECT DISTINCT r.grp, r.pos, coalesce(p.instance, p.member) AS holder
+FROM resumed AS r JOIN people AS p USING (grp)
+WHERE r.is_within AND NOT EXISTS (
+    FROM staying AS s
+    WHERE s.grp = r.grp AND s.pos = r.pos AND s.holder = coalesce(p.instance, p.member)
+);
 
 CREATE TABLE statements AS
 WITH phases AS (
@@ -32,10 +51,11 @@ WITH phases AS (
     SELECT *, lead(pos) OVER of_holder AS own_pos, lag(kind) OVER of_holder AS former_kind
     FROM held WINDOW of_holder AS (PARTITION BY grp, holder ORDER BY pos, member)
 ), ended AS (
-    SELECT f.*, c.pos AS closing_pos,
-        c.pos IS NOT NULL AND (f.own_pos IS NULL OR c.pos < f.own_pos) AS is_closed
+    SELECT f.*, least(c.pos, l.pos) AS closing_pos,
+        closing_pos IS NOT NULL AND (f.own_pos IS NULL OR closing_pos < f.own_pos) AS is_closed
     FROM followed AS f
     ASOF LEFT JOIN closings AS c ON c.grp = f.grp AND f.pos < c.pos
+    ASOF LEFT JOIN lapses AS l ON l.grp = f.grp AND l.holder = f.holder AND f.pos < l.pos
 ), words AS (
     -- A member that is away has not received assignments, although they name it.
     SELECT grp, holder, pos, at_ms FROM held WHERE kind IN ('phase_joined', 'member_gone')

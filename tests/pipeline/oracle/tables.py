@@ -40,6 +40,7 @@ CREATE MACRO said(value) AS coalesce(CAST(value AS VARCHAR), 'unknown');
 #: The tables in an order in which each is made of what is there.
 _STEPS: Final = (
     "control",
+    "resumed",
     "deletions",
     "people",
     "spans",

@@ -380,6 +380,66 @@ def restarted_in_a_phase() -> JournalBuilder:
 
 
 @scenario
+def gone_before_a_restart() -> JournalBuilder:
+    """A member dies, and the node is killed while the other one is awaited."""
+    builder = JournalBuilder("gone-before-a-restart")
+    builder.founded(0, a=[0, 1], b=[2])
+    builder.gone(1000, "a", "session_expired", silent_ms=900)
+    builder.started(1000, "session_expired", ["b"])
+    builder.begin_file()
+    builder.recovered(5000, "PreparingRebalance", b=[2])
+    builder.node_started(5000)
+    builder.phase(9000, 4000, {"b": (4000, [2])})
+    builder.completed(9010, {"b": [0, 1, 2]})
+    return builder
+
+
+@scenario
+def restarted_between_rounds() -> JournalBuilder:
+    """A member has given up a partition, and the node is killed before another one gets it."""
+    builder = JournalBuilder("restarted-between-rounds")
+    builder.founded(0, a=[0, 1])
+    builder.joined(1000, "b")
+    builder.started(1000, "member_joined", ["a"])
+    builder.phase(1100, 100, {"a": (100, [0, 1]), "b": (0, [])})
+    builder.completed(1110, {"a": [0], "b": []}, needs_rejoin=True)
+    builder.begin_file()
+    builder.recovered(5000, a=[0], b=[])
+    builder.node_started(5000)
+    builder.started(6000, "revocation_follow_up", ["a", "b"], follows=2)
+    builder.phase(6100, 100, {"a": (0, [0]), "b": (100, [])})
+    builder.completed(6110, {"a": [0], "b": [1]})
+    return builder
+
+
+@scenario
+def restarted_in_a_second_phase() -> JournalBuilder:
+    """Eager members have joined without what they had, and the node is killed before the end."""
+    builder = JournalBuilder("restarted-in-a-second-phase")
+    builder.founded(0, a=[0], b=[1])
+    builder.started(1000, "admin", ["a", "b"])
+    builder.phase(1100, 100, {"a": (100, []), "b": (20, [])})
+    builder.begin_file()
+    builder.recovered(5000, "CompletingRebalance", a=[0], b=[1])
+    builder.node_started(5000)
+    builder.completed(5010, {"a": [0], "b": [1]})
+    return builder
+
+
+@scenario
+def lost_before_a_restart() -> JournalBuilder:
+    """A member goes, and the node is killed before it has written down that a rebalance begins."""
+    builder = JournalBuilder("lost-before-a-restart")
+    builder.founded(0, a=[0], b=[1])
+    builder.begin_file()
+    builder.recovered(5000, "PreparingRebalance", b=[1])
+    builder.node_started(5000)
+    builder.phase(6000, 1000, {"b": (1000, [1])})
+    builder.completed(6010, {"b": [0, 1]})
+    return builder
+
+
+@scenario
 def set_back() -> JournalBuilder:
     """The node's clock is set back by a minute in the midst of it."""
     builder = JournalBuilder("set-back")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from coterie_protocol.journal import (
     GroupRecovered,
+    Partitions,
     TopicChanged,
     read_line,
 )
@@ -157,6 +159,61 @@ def test_superseded_rebalance_pays_until_it_is_overtaken(world: WatchedWorld) ->
     assert superseded.outcome is RebalanceOutcome.SUPERSEDED
     assert superseded.stopped_partition_ms == 4 * SECOND_MS
     assert completed.stopped_partition_ms == 4 * 2 * SECOND_MS
+
+
+def test_rebalance_pays_for_the_time_in_which_its_coordinator_was_down(world: WatchedWorld) -> None:
+    first, second = world.pair(protocols=("cooperative-sticky",))
+    second.owned, second.owned_generation = [("t", 1), ("t", 3)], 2
+    first.leave()
+    world.sleep(SECOND_MS)
+    world.crash()
+    world.sleep(2 * SECOND_MS)
+    second.join()
+    second.sync({second: assigned("t", 0, 1, 2, 3)})
+    assert world.last.stopped_partition_ms == 2 * 3 * SECOND_MS
+    assert world.last.moved == 2
+
+
+def test_silence_is_paid_for_after_a_restart(world: WatchedWorld) -> None:
+    _, second = world.pair(protocols=("cooperative-sticky",), session_ms=10_000)
+    second.owned, second.owned_generation = [("t", 1), ("t", 3)], 2
+    world.sleep(9 * SECOND_MS)
+    second.heartbeat()
+    world.sleep(SECOND_MS)
+    world.crash()
+    second.join()
+    second.sync({second: assigned("t", 0, 1, 2, 3)})
+    assert world.last.silent_partition_ms == 2 * 10 * SECOND_MS
+
+
+def test_what_joined_members_gave_up_costs_on_after_a_restart(world: WatchedWorld) -> None:
+    """The store has what they were given before."""
+    first, second = world.pair()
+    first.join()
+    second.join()
+    world.sleep(SECOND_MS)
+    world.crash()
+    world.sleep(SECOND_MS)
+    world.share(first, second)
+    assert world.last.stopped_partition_ms == 4 * 2 * SECOND_MS
+    assert world.last.moved == 0
+
+
+def test_follow_up_pays_on_if_its_coordinator_restarts_before_it(world: WatchedWorld) -> None:
+    owned: dict[str, Partitions] = {"m": {"t": (0,)}, "n": {}}
+    world.observe(0, started(from_state="Empty", generation=0))
+    world.observe(0, phase_joined(phase("m", after_ms=0), generation=1))
+    world.observe(0, completed(assigned={"m": {"t": (0, 1)}}, generation=1))
+    world.observe(1_000, started(awaited=("m",)))
+    world.observe(1_000, phase_joined(phase("m", 0, {"t": (0, 1)}), phase("n", 0)))
+    world.observe(1_000, completed(assigned=owned, needs_rejoin=True))
+    back = GroupRecovered(group="g", state="Stable", generation=2, members=("m", "n"))
+    world.observe(3_000, replace(back, assigned=owned))
+    world.observe(4_000, started(cause="revocation_follow_up", generation=2, follows=2))
+    world.observe(4_000, phase_joined(phase("m", 0, {"t": (0,)}), phase("n", 0), generation=3))
+    given = {"m": {"t": (0,)}, "n": {"t": (1,)}}
+    world.observe(5_000, completed(assigned=given, generation=3))
+    assert (world.last.stopped_partition_ms, world.last.moved) == (4_000, 1)
 
 
 def test_partitions_that_are_to_be_given_later_stand_still_until_then(world: WatchedWorld) -> None:

@@ -1,0 +1,54 @@
+"""What a coordinator can't count, as it was restarted before it moved."""
+
+from __future__ import annotations
+
+from coterie_protocol.replay.unseen_moves import UnseenMoves
+
+
+def test_what_the_gone_had_moves_unseen_if_the_group_was_read_back_since() -> None:
+    moves = UnseenMoves.since({"a": {"t": (0, 1)}, "b": {"t": (2,)}})
+    moves.gone("a")
+    moves.read_back()
+    assert moves.assigned({"b": {"t": (0, 1, 2)}}, needs_rejoin=False) == 2
+    assert moves.assigned({"b": {"t": (0, 1, 2)}}, needs_rejoin=False) == 0
+
+
+def test_who_goes_after_the_restart_is_seen() -> None:
+    moves = UnseenMoves.since({"a": {"t": (0,)}, "b": {}})
+    moves.read_back()
+    moves.gone("a")
+    assert moves.assigned({"b": {"t": (0,)}}, needs_rejoin=False) == 0
+
+
+def test_what_waits_for_another_round_is_forgotten_too() -> None:
+    moves = UnseenMoves.since({"a": {"t": (0, 1)}})
+    assert moves.assigned({"a": {"t": (0,)}, "b": {}}, needs_rejoin=True) == 0
+    moves.read_back()
+    assert moves.assigned({"a": {"t": (0,)}, "b": {}}, needs_rejoin=True) == 0
+    moves.read_back()
+    assert moves.assigned({"a": {"t": (0,)}, "b": {"t": (1,)}}, needs_rejoin=False) == 1
+
+
+def test_what_goes_back_to_its_former_owner_has_not_moved() -> None:
+    moves = UnseenMoves.since({"a1": {"t": (0, 1)}, "b": {}})
+    moves.assigned({"a1": {"t": ()}, "b": {}}, needs_rejoin=True)
+    moves.replaced("a1", "a2")
+    moves.read_back()
+    moves.replaced("a2", "a3")
+    assert moves.assigned({"a3": {"t": (0,)}, "b": {"t": (1,)}}, needs_rejoin=False) == 1
+
+
+def test_what_is_left_out_for_good_is_not_on_its_way() -> None:
+    moves = UnseenMoves.since({"a": {"t": (0,)}})
+    moves.assigned({"a": {}}, needs_rejoin=False)
+    moves.read_back()
+    assert moves.assigned({"b": {"t": (0,)}}, needs_rejoin=False) == 0
+
+
+def test_of_assignments_that_cannot_be_read_nothing_is_said() -> None:
+    moves = UnseenMoves.since(None)
+    moves.gone("a")
+    moves.replaced("b", "c")
+    moves.read_back()
+    assert moves.assigned(None, needs_rejoin=True) == 0
+    assert moves.assigned({"c": {"t": (0,)}}, needs_rejoin=False) == 0
