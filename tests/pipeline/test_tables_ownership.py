@@ -360,6 +360,16 @@ def test_what_members_had_that_went_before_a_restart_has_moved(tables: TableRows
     ]
 
 
+def test_members_were_waited_for_before_a_restart_too(tables: TableRows) -> None:
+    # Joins count from the restart, and waiting from the start of the rebalance.
+    (late,) = tables.row("rebalances", "gone-before-a-restart", "late", rebalance=2)
+    assert [(each["member"], each["after_ms"], each["how"]) for each in late] == [
+        ("b", 8000, "joined")
+    ]
+    (late,) = tables.row("rebalances", "restarted-in-a-phase", "late", rebalance=2)
+    assert [(each["member"], each["after_ms"]) for each in late] == [("a", 4300), ("b", 4100)]
+
+
 def test_a_restart_between_the_rounds_of_a_hand_over_ends_no_gap(tables: TableRows) -> None:
     row = tables.row("ownership_faults", "restarted-between-rounds", *_FAULT, "next_holder")
     assert row == ("gap", 1, 1110, 6110, 5000, 5000, "revocation_follow_up", "b")

@@ -11,12 +11,17 @@ __all__ = ["late"]
 
 
 def late(
-    since_ms: int, awaited: Iterable[str], joined: Placed | None, others: Iterable[Placed]
+    since_ms: int,
+    phase_ms: int,
+    awaited: Iterable[str],
+    joined: Placed | None,
+    others: Iterable[Placed],
 ) -> list[dict[str, Any]]:
     """The members that were awaited and did not join at once, the slowest first.
 
-    `others` are the lines of the first phase about members that went, were replaced, or never
-    claimed their ids.
+    They were awaited since the rebalance began; joins count from `phase_ms`, which is when the node
+    was restarted, if it was.  `others` are the lines of the first phase about members that went,
+    were replaced, or never claimed their ids.
     """
     names = set(awaited)
     lines = list(others)
@@ -24,7 +29,7 @@ def late(
         # A static member may have come back more than once.
         if line.kind == "member_replaced" and line["former_member"] in names:
             names.add(line["member"])
-    found = _joined(since_ms, names, joined) if joined is not None else []
+    found = _joined(since_ms, phase_ms, names, joined) if joined is not None else []
     for line in lines:
         after_ms = line.at - since_ms
         if line.kind == "member_gone" and line["member"] in names:
@@ -37,13 +42,13 @@ def late(
     return found
 
 
-def _joined(since_ms: int, names: set[str], joined: Placed) -> list[dict[str, Any]]:
+def _joined(since_ms: int, phase_ms: int, names: set[str], joined: Placed) -> list[dict[str, Any]]:
     found = []
     for phase in joined["members"]:
         after_ms = phase.get("joined_after_ms")
-        if phase["member"] in names and after_ms != 0 and (after_ms is None or after_ms > 0):
-            how = "away" if after_ms is None else "joined"
-            waited_ms = joined.at - since_ms if after_ms is None else after_ms
+        how = "away" if after_ms is None else "joined"
+        waited_ms = joined.at - since_ms if after_ms is None else phase_ms - since_ms + after_ms
+        if phase["member"] in names and (after_ms is None or waited_ms > 0):
             found.append(
                 _row(phase["member"], phase.get("instance"), phase["host"], waited_ms, how)
             )

@@ -75,6 +75,8 @@ class Rebalance:
     began_at: int
     #: When it began, also if its first lines are missing.
     began_ms: int
+    #: When its first phase began, or began anew as the group was read back.
+    phase_ms: int
     #: Whether it was known at its beginning who owned what, and at its end.
     knew: bool
     knew_at_end: bool = False
@@ -165,7 +167,7 @@ class Rebalances:
     def _begin(self, line: Placed) -> None:
         began_ms = _beginning_ms(line)
         begun = Rebalance(
-            self.number + 1, line.node, line.pos, line.at, began_ms, knew=self._is_known
+            self.number + 1, line.node, line.pos, line.at, began_ms, began_ms, knew=self._is_known
         )
         if self._latest is not None:
             self._emit(self._row(self._latest, begun))
@@ -181,6 +183,8 @@ class Rebalances:
             running.lines[line.kind] = line
         elif line.kind in _AWAITED and _JOINED not in running.lines:
             running.others.append(line)
+        elif line.kind == _RECOVERED:
+            running.phase_ms = line.at
         if line.kind in (_JOINED, _EMPTIED):
             running.came, running.went = self._came, self._went
             running.detection_ms = self._detection_ms
@@ -243,7 +247,9 @@ class Rebalances:
             "went": it.went,
             "dropped": it.told(_JOINED, "dropped") or [],
             "awaited": it.told(_STARTED, "awaited"),
-            "late": late(it.began_ms, it.told(_STARTED, "awaited") or [], joined, it.others),
+            "late": late(
+                it.began_ms, it.phase_ms, it.told(_STARTED, "awaited") or [], joined, it.others
+            ),
             "detection_ms": it.detection_ms,
             "prepare_ms": _between(it.began_ms, joined_ms),
             "complete_ms": completed.at - joined_ms

@@ -45,6 +45,8 @@ class GroupHistory:
     #: interest until its first phase is over.
     awaited: set[str] = field(default_factory=set)
     late: tuple[LateMember, ...] = ()
+    #: When that phase began, or began anew as the group was read back: joins count from then.
+    phase_ms: int = 0
     #: What members said as they joined the running rebalance.
     said: tuple[MemberPhase, ...] = ()
     #: Whether lines are missing since the running rebalance was last heard of.
@@ -123,7 +125,7 @@ class GroupHistory:
 
     def read_back(self, ts_ms: int, event: GroupRecovered) -> None:
         """Note that a node has read the group."""
-        goes_on = event.state in IN_REBALANCE
+        goes_on, self.phase_ms = event.state in IN_REBALANCE, ts_ms
         # Members that were in no generation yet were not stored, and will come anew.
         self.came = CountedNames()
         if not goes_on:

@@ -209,7 +209,7 @@ class History:
         if event.from_state == "Empty":
             group.own_nothing()
         group.started.note(ts_ms)
-        group.awaited, group.late = set(event.awaited), ()
+        group.awaited, group.late, group.phase_ms = set(event.awaited), (), ts_ms
         group.running = RebalanceRecord(
             group=event.group,
             outcome=RebalanceOutcome.RUNNING,
@@ -232,6 +232,7 @@ class History:
         # Joins count from when the phase began, or began anew after the group was recovered.
         group.stopped.members_joined(event.members, ts_ms - event.took_ms)
         waited_ms = ts_ms - running.started_ms
+        before_ms = max(group.phase_ms - running.started_ms, 0)
         group.running = replace(
             running,
             generation=event.generation,
@@ -242,7 +243,7 @@ class History:
             came=came,
             went=went,
             dropped=CountedNames.of(event.dropped),
-            late=latest((*group.late, *came_late(event, group.awaited, waited_ms))),
+            late=latest((*group.late, *came_late(event, group.awaited, before_ms, waited_ms))),
         )
 
     def _completed(self, group: GroupHistory, ts_ms: int, event: RebalanceCompleted) -> None:

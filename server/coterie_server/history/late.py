@@ -10,15 +10,20 @@ from coterie_server.history.record import LATE_MAX, LateMember
 __all__ = ["came_late", "latest"]
 
 
-def came_late(event: PhaseJoined, awaited: set[str], waited_ms: int) -> list[LateMember]:
-    """Of those that were awaited, the ones that did not join at once."""
+def came_late(
+    event: PhaseJoined, awaited: set[str], before_ms: int, waited_ms: int
+) -> list[LateMember]:
+    """Of those that were awaited, the ones that did not join at once.
+
+    They were awaited for `waited_ms`, and for `before_ms` before their joins began to count.
+    """
     late = []
     for phase in event.members:
-        if phase.member not in awaited or phase.joined_after_ms == 0:
+        after_ms, how = waited_ms, "away"
+        if phase.joined_after_ms is not None:
+            after_ms, how = before_ms + phase.joined_after_ms, "joined"
+        if phase.member not in awaited or (how == "joined" and after_ms == 0):
             continue
-        after_ms, how = phase.joined_after_ms, "joined"
-        if after_ms is None:
-            after_ms, how = waited_ms, "away"
         late.append(LateMember(phase.member, phase.instance, phase.host, after_ms, how))
     return late
 

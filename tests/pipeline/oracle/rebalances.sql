@@ -12,6 +12,12 @@ expected AS (
         AND r.pos BETWEEN m.began_pos AND m.phase_end_pos
 ), phases AS (
     SELECT m.grp, m.rebalance, m.joined_ms - m.started_ms AS prepare_ms,
+        -- Joins count from when the group was read back, if it was.
+        coalesce((
+            SELECT max(r.at_ms) FROM control AS r
+            WHERE r.grp = m.grp AND r.kind = 'group_recovered'
+                AND r.pos BETWEEN m.began_pos AND m.joined_pos
+        ) - m.started_ms, 0) AS before_ms,
         unnest(json_transform(m.joined -> 'members', '[{
             "member": "VARCHAR", "instance": "VARCHAR", "host": "VARCHAR",
             "joined_after_ms": "BIGINT"
@@ -19,10 +25,10 @@ expected AS (
     FROM moments AS m
 ), slow AS (
     SELECT grp, rebalance, member, instance, host,
-        coalesce(joined_after_ms, prepare_ms) AS after_ms,
+        coalesce(before_ms + joined_after_ms, prepare_ms) AS after_ms,
         CASE WHEN joined_after_ms IS NULL THEN 'away' ELSE 'joined' END AS how
     FROM phases SEMI JOIN expected USING (grp, rebalance, member)
-    WHERE joined_after_ms IS NULL OR joined_after_ms > 0
+    WHERE joined_after_ms IS NULL OR before_ms + joined_after_ms > 0
     UNION ALL
     SELECT m.grp, m.rebalance, (g.body ->> 'member'), (g.body ->> 'instance'), (g.body ->> 'host'),
         g.at_ms - m.started_ms, (g.body ->> 'how')

@@ -270,6 +270,27 @@ def test_rebalance_completed_after_a_restart_has_its_cause(world: WatchedWorld) 
     assert (world.last.cause, world.last.generation) == ("leader_rejoined", 3)
 
 
+def test_members_were_waited_for_before_a_restart_too(world: WatchedWorld) -> None:
+    """Joins count from the restart, and waiting from the start of the rebalance."""
+    first, second = world.pair()
+    world.member("c").join()
+    world.sleep(2 * SECOND_MS)
+    world.crash()
+    first.join()
+    world.sleep(SECOND_MS)
+    second.join()
+    assert [(each.member, each.after_ms) for each in world.running.late] == [
+        (second.id, 3 * SECOND_MS),
+        (first.id, 2 * SECOND_MS),
+    ]
+
+
+def test_pause_of_the_node_is_no_wait_for_members(world: WatchedWorld) -> None:
+    world.observe(0, started(awaited=("m",)))
+    world.observe(60_000, phase_joined(phase("m", after_ms=2_000), took_ms=3_000))
+    assert [each.after_ms for each in world.running.late] == [2_000]
+
+
 def test_what_was_given_before_a_restart_can_be_known(world: WatchedWorld) -> None:
     owned = {"m": {"t": (0, 1)}}
     back = GroupRecovered(group="g", state="Stable", generation=1, members=("m",), assigned=owned)
