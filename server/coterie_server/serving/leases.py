@@ -186,12 +186,11 @@ class LeaseKeeper:
             await asyncio.wait({self._moving}, timeout=self._renew_every_s)
             self._moving.cancel()
             await asyncio.wait({self._moving})
-        if not self._has_name:  # what is listed under it is another process's
-            return
         leases, self._leases = list(self._leases.values()), {}
         try:
             async with asyncio.timeout(self._ttl_ms / 1000):  # by then they are over in any case
-                await self._give_all_up(leases)
+                if self._has_name:  # or what is listed under it is another process's
+                    await self._give_all_up(leases)
         except (StoreError, TimeoutError) as error:
             why = str(error) or "the store does not answer"
             _log.warning("shards are not given up: others wait for their leases", error=why)
@@ -371,8 +370,7 @@ class LeaseKeeper:
             await self._holder.wake_others()
 
     async def _give(self, shard: int) -> None:
-        lease = self._leases.get(shard)
-        if lease is None:
+        if (lease := self._leases.get(shard)) is None:
             return
         await self._holder.give_up(shard)
         lease = self._leases.get(shard, lease)
@@ -390,8 +388,7 @@ class LeaseKeeper:
         for lease in taken:
             self._take(lease, asked_s)
             former_owner = self._owners.get(lease.shard, "")
-            is_over = lease.shard in expired
-            how = "expired" if is_over else "handed_over" if former_owner else "free"
+            how = "expired" if lease.shard in expired else "handed_over" if former_owner else "free"
             if not self._is_stopping:
                 self._holder.gained(lease, how, former_owner)
 
