@@ -149,6 +149,25 @@ def test_a_port_that_is_in_use(tmp_path: Path) -> None:
     )
 
 
+def test_what_it_says_may_be_cut_off(tmp_path: Path) -> None:
+    """As every command ends whose output goes to `head`: without a word, and with click's code."""
+    tell_an_hour(tmp_path)
+    started = subprocess.Popen(
+        [coterie(), "console", tmp_path, *HTTP],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    )
+    with killed_on_error(started) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline().startswith("29 lines in 2 files ")
+        process.stdout.close()
+        assert process.stderr.read() == ""
+        assert process.wait(timeout=60) == 1
+
+
 @pytest.mark.parametrize(
     ("address", "said"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -105,17 +106,17 @@ async def _serve(journals: Journals, address: Address, *, opens: bool) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, over.set)
-    try:
-        async with serve_archive(journals, address) as at:
-            url = f"http://{at}/"
-            say(f"The console is at {url} until Ctrl-C.")
-            if opens:
-                await asyncio.to_thread(_open, url)
-            await over.wait()
-    except OSError as error:
-        fail(
-            f"can't answer at {address}: {why_not(error)}. Choose another port with --http.", FAILED
-        )
+    async with AsyncExitStack() as stack:
+        try:
+            at = await stack.enter_async_context(serve_archive(journals, address))
+        except OSError as error:
+            what = f"can't answer at {address}: {why_not(error)}"
+            fail(f"{what}. Choose another port with --http.", FAILED)
+        url = f"http://{at}/"
+        say(f"The console is at {url} until Ctrl-C.")
+        if opens:
+            await asyncio.to_thread(_open, url)
+        await over.wait()
 
 
 def _open(url: str) -> None:
