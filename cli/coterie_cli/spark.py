@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from coterie_cli.interrupts import cutting_off_interrupts
 from coterie_cli.options import Variable, expand_options
 from coterie_cli.output import FAILED, MISUSED, fail
 
@@ -80,27 +81,28 @@ def running_spark(
     settings = {**(defaults or {}), **_settings(engine)}
     check(engine)
     show("starting Spark")
-    try:
-        session = spark_session(
-            engine.master,
-            settings,
-            memory=engine.memory,
-            is_brief=inputs is not None and holds_at_most(inputs, BRIEF_BYTES),
-        )
-    except NoJavaError as error:
-        fail(str(error), MISUSED)
-    except PySparkException as error:
-        # Spark itself has said more, in lines of its own.
-        fail(f"Spark can't start on {engine.master!r}: {str(error).splitlines()[0]}", FAILED)
-    try:
-        yield session
-    except (*FAILURES, OSError) as error:
-        said = _explained(error)
-        if said is None:
-            raise
-        fail(said, FAILED)
-    finally:
-        session.stop()
+    with cutting_off_interrupts():
+        try:
+            session = spark_session(
+                engine.master,
+                settings,
+                memory=engine.memory,
+                is_brief=inputs is not None and holds_at_most(inputs, BRIEF_BYTES),
+            )
+        except NoJavaError as error:
+            fail(str(error), MISUSED)
+        except PySparkException as error:
+            # Spark itself has said more, in lines of its own.
+            fail(f"Spark can't start on {engine.master!r}: {str(error).splitlines()[0]}", FAILED)
+        try:
+            yield session
+        except (*FAILURES, OSError) as error:
+            said = _explained(error)
+            if said is None:
+                raise
+            fail(said, FAILED)
+        finally:
+            session.stop()
 
 
 def require_files(engine: Engine, paths: Sequence[str]) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
+import signal
 import sys
+import threading
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +18,7 @@ from coterie_protocol.extras import needs_extra
 
 with needs_extra("pipeline", "coterie_pipeline"):
     import pyspark
+    from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
 from coterie_pipeline.layout import BY_DAY, is_by_day
@@ -121,7 +124,23 @@ def spark_session(
     chosen[JAVA_OPTIONS] = " ".join(filter(None, (logging, own, wanted)))
     for key, value in chosen.items():
         builder = builder.config(key, value)
+    with _same_interrupts():
+        SparkContext.getOrCreate(SparkConf().setMaster(master).setAll(list(chosen.items())))
     return builder.getOrCreate()
+
+
+@contextlib.contextmanager
+def _same_interrupts() -> Iterator[None]:
+    """Have Ctrl-C do afterwards what it did before.
+
+    Spark would have it talk to Java, also in the middle of an answer of Java's, which then fails.
+    """
+    former = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, former)
 
 
 def class_archive(home: Path) -> Path:

@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from coterie_cli.interrupts import end_at_interrupts, raising_interrupts
+from coterie_cli.interrupts import cutting_off_interrupts, end_at_interrupts, raising_interrupts
 from tests.live.daemon import eventually
 from tests.support.processes import cpu_seconds_below, killed_on_error
 
@@ -90,10 +90,44 @@ def test_what_has_something_to_end_is_interrupted_by_an_exception() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL
 
 
+#: Presses Ctrl-C where an exception is lost: as an object is let go of.
+LOST: Final = """
+import signal
+from coterie_cli.interrupts import cutting_off_interrupts, end_at_interrupts, raising_interrupts
+
+class Remote:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+end_at_interrupts()
+with raising_interrupts(), cutting_off_interrupts():
+    Remote()
+print("went on")
+"""
+
+
+def test_interrupts_that_would_get_lost_end_the_process() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", LOST], capture_output=True, text=True, check=False
+    )
+    assert (ended.stdout, ended.stderr, ended.returncode) == ("", "", -signal.SIGINT)
+
+
+@pytest.mark.usefixtures("interrupts")
+def test_interrupts_are_exceptions_again_afterwards() -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    end_at_interrupts()
+    with raising_interrupts():
+        with cutting_off_interrupts():
+            pass
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+
+
 @pytest.mark.usefixtures("interrupts")
 def test_interrupts_that_are_ignored_stay_ignored() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_at_interrupts()
-    with raising_interrupts():
+    with raising_interrupts(), cutting_off_interrupts():
         signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
@@ -119,3 +120,9 @@ def test_spark_does_not_look_up_this_machines_name(spark: SparkSession) -> None:
     java = spark.sparkContext._jvm  # noqa: SLF001  # there is no other way to ask Spark's own classes
     assert java is not None
     assert java.org.apache.spark.util.Utils.localCanonicalHostName() in ("localhost", "127.0.0.1")
+
+
+@pytest.mark.usefixtures("spark")
+def test_spark_leaves_interrupts_as_they_were() -> None:
+    """Spark's own handler asks Java in the middle of its answers."""
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -10,6 +10,7 @@ import typer
 
 from coterie_cli.commands.import_kafka import import_kafka
 from coterie_cli.commands.what_if import what_if
+from coterie_cli.interrupts import cutting_off_interrupts
 from coterie_cli.options import Json, check_number
 from coterie_cli.output import (
     FAILED,
@@ -233,7 +234,8 @@ def prepare() -> None:
             from coterie_pipeline.preparing import prepare as prepare_java
 
         try:
-            archive = prepare_java(_showing(show))
+            with cutting_off_interrupts():
+                archive = prepare_java(_showing(show))
         except NoJavaError as error:
             fail(str(error), MISUSED)
         except NotPreparedError as error:
