@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -44,8 +45,7 @@ class NodeHandler:
     def open(self, node: Node) -> None:
         """Hand over to a node, which is ready, all that waits and all that comes."""
         self._node = node
-        while self._waiting:
-            exchange = next(iter(self._waiting))
-            del self._waiting[exchange]
+        waiting, self._waiting = self._waiting, {}
+        for exchange in waiting:
             exchange.when_gone(None)
-            node.handle(exchange)
+            exchange.resume(partial(node.handle, exchange))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,6 +38,10 @@ class Pending(Asked):
     answer: asyncio.Future[Any] = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
+
+    def resume(self, action: Callable[[], None]) -> None:
+        """Go on in the event loop's next turn."""
+        asyncio.get_running_loop().call_soon(action)
 
     def reply(self, message: Any) -> None:
         """Take the reply; a second one would raise."""

@@ -9,21 +9,24 @@ No request or connection has a task, future or timer: the registry's sweep sees 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Final, cast, final
 
-from coterie_protocol import ProtocolError, Request
+from coterie_protocol import Request
 from coterie_server.log.logger import get_logger
 from coterie_server.net.addresses import Peer
 from coterie_server.net.endpoint import Endpoint
 from coterie_server.net.exchange import Exchange, answered
 from coterie_server.net.fast_path import API, FastPath
-from coterie_server.net.faults import answer_to_unsupported, log_unencodable, reason_of
+from coterie_server.net.faults import log_unencodable, reason_of
 from coterie_server.net.guard import Guard, guard_for, take_login
 from coterie_server.net.incoming import Incoming
 from coterie_server.net.last_answer import LastAnswer
-from coterie_server.net.members import NOBODY, after_heartbeat
+from coterie_server.net.members import NOBODY
 from coterie_server.net.outgoing import Outgoing
 from coterie_server.net.registry import Registry
+from coterie_server.net.resumption import Resumption
+from coterie_server.net.slices import ENDLESS
 from coterie_server.net.stats import CloseReason
 from coterie_server.net.time_limits import TimeLimits
 from coterie_server.security import ANONYMOUS, Principal
@@ -52,6 +55,7 @@ class Connection(asyncio.Protocol):
         "_outgoing",
         "_reading",
         "_registry",
+        "_resumption",
         "_scheduled",
         "_transport",
         "advertised",
@@ -87,6 +91,7 @@ class Connection(asyncio.Protocol):
         self.exchanges, self.hurry = self._outgoing.exchanges, self._outgoing.hurry
         # Read, but to wait until fewer are in flight. While there is a backlog nothing is read.
         self._backlog: list[bytes] = []
+        self._resumption = Resumption()  # Goes on before the backlog, and holds it up.
         self._scheduled = False  # The backlog is looked at in the loop's next turn.
         self._corked = False  # Answers are collected, to be sent together.
         self._reading = True  # What this connection last told its transport.
@@ -153,28 +158,20 @@ class Connection(asyncio.Protocol):
     # From requests to handlers
 
     def _answer_at_once(self, payload: bytes, now: float) -> bool:
-        """Answer a single request without making an exchange of it; False if that can't be done.
-
-        Heartbeats outnumber all other requests, and most of them have nothing to wait for.
-        """
+        """Answer a single request without making an exchange of it; False if that can't be done."""
         registry = self._registry
         is_slow = payload[API] not in registry.fast_answers
         if is_slow or self.incoming.fault is not None or self.guard is not None:
             return False
         try:
-            found = self._fast_path.answer(payload, self)
+            found = self._fast_path.answer(payload, self, now)
         except Exception:  # noqa: BLE001  # whatever it is, it must not take the loop with it
             self._close_for_bug()
             return True
-        if found is None:
-            return False
-        frame, api, message = found
-        registry.requests += 1
-        self.membership = after_heartbeat(message.error_code)
-        if self.on_reply is not None:
-            self.on_reply(api, message, int(now * 1000))
-        self._outgoing.write(frame)
-        return True
+        if found is not None:
+            registry.requests += 1
+            self._outgoing.write(found)
+        return found is not None
 
     def _take(self, payloads: list[bytes], now: float) -> None:
         """Handle requests until as many as may be are in flight, or others have waited long enough.
@@ -200,48 +197,49 @@ class Connection(asyncio.Protocol):
             return
         if taken < len(payloads):
             self._backlog = payloads[taken:]
-        elif self.incoming.fault is not None:
+        elif self.incoming.fault is not None and not self._resumption:
             reason, told = reason_of(self.incoming.fault)
             self._tell(reason, **told)
             self.end(reason)
             return
-        if self._backlog or not self._reading or (self.exchanges and self._full):
+        if self._left_over or not self._reading or (self.exchanges and self._full):
             # Also if nothing was sent: the first request may be parked, with room behind it.
             self._go_on()
 
     def _handle(self, payloads: list[bytes], received_ms: int) -> int:
         """Handle requests while there is room and time; answer how many were taken."""
-        exchanges, registry = self.exchanges, self._registry
-        handle, stopwatch, slices = registry.handle, registry.stopwatch, registry.slices
-        taken, is_pipeline = 0, len(payloads) > 1
-        began_at = stopwatch() if is_pipeline else 0.0
-        ends_at = began_at + slices.next_s if is_pipeline else 0.0
+        registry, taken = self._registry, 0
+        is_alone = len(payloads) == 1 and not self._resumption
+        time = ENDLESS if is_alone else registry.slices.begin(registry.stopwatch)
+        self._resumption.go_on(self, time)
         for payload in payloads:
-            if self.gone or self.in_turns or self._full or (taken and stopwatch() >= ends_at):
+            if self.gone or self.in_turns or self._full or self._resumption or time.is_over:
                 break
-            taken += 1
+            taken, time.is_used = taken + 1, True
             if self.guard is not None and self.guard.takes(payload, received_ms):
                 continue
-            try:
-                request = self.incoming.decode(payload)
-            except ProtocolError as error:
-                if (answer := answer_to_unsupported(error)) is not None:
-                    exchanges.append(answered(self, answer))
-                    continue
-                self.incoming.fault = error
+            request = self.incoming.decode(payload)
+            if isinstance(request, bytes):
+                self.exchanges.append(answered(self, request))
+            elif request is not None:
+                exchange = Exchange(self, request, received_ms)
+                self.exchanges.append(exchange)
+                registry.handle(exchange)
+            else:
                 del payloads[taken:]
-                break
-            exchange = Exchange(self, request, received_ms)
-            exchanges.append(exchange)
-            handle(exchange)
-        if is_pipeline:
-            slices.take(stopwatch() - began_at)
+        registry.slices.end(time)
         return taken
 
+    def resume(self, exchange: Exchange, action: Callable[[], None]) -> None:
+        """Have done what goes on with a request that had to wait, in this connection's turn."""
+        if not self.gone:
+            self._resumption.add(exchange, action)
+            self._go_on()
+
     def _work_off(self) -> None:
-        """Take the backlog, from the loop: a handler is never called from within a reply."""
+        """Go on, from the loop: a handler is never called from within a reply."""
         self._scheduled = False
-        if self.times.behind_since is None:
+        if not self.times.is_behind:
             payloads, self._backlog = self._backlog, []
             self._take(payloads, self._registry.now())
 
@@ -256,7 +254,7 @@ class Connection(asyncio.Protocol):
     def _send(self, *, soon: bool) -> None:
         if self.gone:
             return
-        if self.times.behind_since is not None and (unsent_bytes := self._outgoing.excess()):
+        if self.times.is_behind and (unsent_bytes := self._outgoing.excess()):
             self.close_for(CloseReason.UNREAD_REPLIES, found=unsent_bytes)
         else:
             self._outgoing.write_ready(soon=soon)
@@ -267,12 +265,13 @@ class Connection(asyncio.Protocol):
 
     def _go_on(self) -> None:
         """Do what fewer requests in flight, or a client that caught up, make possible."""
-        if self._registry.stopping:
-            if not self.exchanges:
-                self.end(CloseReason.STOPPING)
+        if self._registry.stopping and not self.exchanges:
+            self.end(CloseReason.STOPPING)
             return
-        has_room = not (self._full or self.in_turns) and self.times.behind_since is None
-        if self._left_over and has_room and not self._scheduled:
+        has_room = not (self._full or self.in_turns)
+        if self._resumption:
+            has_room = self._resumption.is_ready(self)
+        if self._left_over and has_room and not (self.times.is_behind or self._scheduled):
             self._scheduled = True
             self._registry.call_soon(self._work_off)
         self._regulate()
@@ -280,7 +279,7 @@ class Connection(asyncio.Protocol):
     @property
     def _left_over(self) -> bool:
         """Whether something came that is still to be dealt with."""
-        return bool(self._backlog) or self.incoming.fault is not None
+        return bool(self._resumption or self._backlog) or self.incoming.fault is not None
 
     @property
     def _full(self) -> bool:
@@ -290,7 +289,7 @@ class Connection(asyncio.Protocol):
         """Read if and only if there is room for what may come."""
         if self.gone:
             return
-        busy = self._left_over or self._full or self.times.behind_since is not None
+        busy = self._left_over or self._full or self.times.is_behind
         reading = not (busy or self._registry.stopping)
         if reading == self._reading:
             return
@@ -340,7 +339,6 @@ class Connection(asyncio.Protocol):
         """Read nothing more and close when the requests at hand are answered."""
         self._backlog = []
         self.incoming.fault = None
-        self._regulate()
         self._go_on()
 
     def abort(self, reason: CloseReason = CloseReason.STOPPING) -> None:
@@ -355,7 +353,7 @@ class Connection(asyncio.Protocol):
         level = "info" if reason is CloseReason.IDLE else "warning"
         self._tell(reason, level, limit=limit, found=found, in_flight=len(self.exchanges))
         self.end(reason)
-        if self.times.behind_since is not None:
+        if self.times.is_behind:
             self._transport.abort()  # not to wait any more until this client reads
 
     def close_for_handler(self, why: str) -> None:
@@ -382,7 +380,7 @@ class Connection(asyncio.Protocol):
             return
         self.gone, self._close_reason = True, reason
         # What was answered before the request that we close for is still sent.
-        if self.times.behind_since is None:
+        if not self.times.is_behind:
             self._outgoing.write_ready()
         self._outgoing.post()
         self.times.due = self._registry.now() + self._registry.limits.close_timeout_ms / 1000
@@ -395,6 +393,7 @@ class Connection(asyncio.Protocol):
         exchanges = self._outgoing.take_all()
         self.incoming.let_go()
         self._fast_path.forget()
+        self._resumption.clear()
         self._backlog, self.guard = [], None  # The guard leads back here.
         for exchange in exchanges:
             exchange.abandon()

@@ -81,6 +81,9 @@ class ReplyPath(Protocol):
     def hurry(self) -> None:
         """Tell the requests that can be answered early if others wait behind them."""
 
+    def resume(self, exchange: Exchange, action: Callable[[], None]) -> None:
+        """Have done what goes on with a request, in the connection's turn."""
+
     def authenticate(self, exchange: Exchange) -> None:
         """Take a request to authenticate."""
 
@@ -102,13 +105,13 @@ class Exchange:
         "_complete",
         "_is_answered",
         "_path",
-        "_takes_turns",
         "_when_followed",
         "_when_gone",
         "frame",
         "message",
         "received_ms",
         "request",
+        "takes_turns",
         "version",
     )
 
@@ -117,7 +120,9 @@ class Exchange:
         self._when_gone: Callable[[Exchange], object] | None = None
         self._when_followed: Callable[[Exchange], object] | None = None
         self._complete: Callable[[Any], Any] | None = None
-        self._is_answered = self._takes_turns = False
+        self._is_answered = False
+        #: Whether its answer takes turns of the event loop to make.
+        self.takes_turns = False
         #: The encoded answer; None until there is one.
         self.frame: bytes | None = None
         self.received_ms = received_ms
@@ -222,7 +227,7 @@ class Exchange:
     def _send(self, message: Any, frame: bytes) -> None:  # noqa: ANN401  # as above
         path = self._path
         self.frame = frame
-        if self._takes_turns:
+        if self.takes_turns:
             path.in_turns -= 1
         api = self.request.api_key
         if api in TELLING:
@@ -242,9 +247,18 @@ class Exchange:
             self._begin_turns()
 
     def _begin_turns(self) -> None:
-        if not self._takes_turns:
-            self._takes_turns = True
+        if not self.takes_turns:
+            self.takes_turns = True
             self._path.in_turns += 1
+
+    def resume(self, action: Callable[[], None]) -> None:
+        """Have done what goes on with the request, which had to wait; not if the client has gone.
+
+        Many may have waited for the same thing.  So it is done in a later turn of the event loop,
+        by the same division of its time as holds for requests that come, and before those that its
+        client has sent since.
+        """
+        self._path.resume(self, action)
 
     def when_gone(self, forget: Callable[[Exchange], object] | None) -> None:
         """Have `forget` called, at once, if the connection goes before the reply is made.

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, final
 
 from coterie_protocol import ApiKey, ProtocolError, Request, decode_request
 from coterie_server.net.last_answer import LastAnswer
+from coterie_server.net.members import after_heartbeat
 
 if TYPE_CHECKING:
     from coterie_server.net.addresses import Peer
+    from coterie_server.net.exchange import OnReply
+    from coterie_server.net.members import Membership
     from coterie_server.security import Principal
 
 __all__ = ["API", "FastAnswer", "FastAnswers", "FastPath", "Sender", "by_api"]
@@ -25,6 +28,17 @@ class Sender(Protocol):
     @property
     def principal(self) -> Principal:
         """Whom it acts for."""
+
+
+class AnsweredSender(Sender, Protocol):
+    """As far as its answers are counted."""
+
+    #: Whether members on it take this node for their coordinator.
+    membership: Membership
+
+    @property
+    def on_reply(self) -> OnReply | None:
+        """What is called for every answer, if anything."""
 
 
 #: Answers a request at once, or with None: then it is handled like any other.
@@ -70,8 +84,8 @@ class FastPath:
         self._behind: bytes | None = None
         self._last_answer = LastAnswer()
 
-    def answer(self, payload: bytes, sender: Sender) -> tuple[bytes, ApiKey, Any] | None:
-        """The frame with the answer, and what is in it; None if it can't be had at once."""
+    def answer(self, payload: bytes, sender: AnsweredSender, now: float) -> bytes | None:
+        """The frame with the answer, which is counted; None if it can't be had at once."""
         is_known = payload[_BEHIND] == self._behind and payload[_BEFORE] == self._before
         if not is_known and not self._read(payload):
             return None
@@ -80,7 +94,10 @@ class FastPath:
         if message is None:
             return None
         frame = self._last_answer.encode(message, request.api_version, payload[_NUMBER])
-        return frame, request.api_key, message
+        sender.membership = after_heartbeat(message.error_code)
+        if sender.on_reply is not None:
+            sender.on_reply(request.api_key, message, int(now * 1000))
+        return frame
 
     def forget(self) -> None:
         """Forget the last request and its answer."""

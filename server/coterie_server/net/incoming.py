@@ -8,6 +8,7 @@ from typing import Final, final
 from coterie_protocol import ApiKey, FrameReader, ProtocolError, Request, decode_request
 from coterie_protocol.committed import CommitDecoder
 from coterie_server.frames_of_errors import without_frames
+from coterie_server.net.faults import answer_to_unsupported
 from coterie_server.net.limits import Limits
 from coterie_server.net.time_limits import TimeLimits
 
@@ -67,8 +68,17 @@ class Incoming:
         self._note_unfinished(now, is_new=bool(payloads))
         return payloads if self._is_open else []  # whose guard, if it had one, is gone
 
-    def decode(self, payload: bytes) -> Request:
-        """The request that was cut; raises `ProtocolError`."""
+    def decode(self, payload: bytes) -> Request | bytes | None:
+        """The request that was cut, or the answer to one that can't be read; None at a `fault`."""
+        try:
+            return self._decode(payload)
+        except ProtocolError as error:
+            answer = answer_to_unsupported(error)
+            if answer is None:
+                self.fault = error
+            return answer
+
+    def _decode(self, payload: bytes) -> Request:
         if payload[_API] != _COMMIT:
             return decode_request(payload)
         if self._commits is None:

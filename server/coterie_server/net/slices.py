@@ -2,16 +2,45 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Final, final
 
-__all__ = ["Slices"]
+__all__ = ["ENDLESS", "Slice", "Slices"]
 
 #: How long one client's pipeline may: most requests take microseconds, but some hundreds that ask
 #: for much, sent in one piece, would take seconds.
 _SLICE_S: Final = 0.01
 #: How long all of them together may in a turn of the event loop.
 _ALL_S: Final = 0.05
+
+
+@final
+class Slice:
+    """The time of one client in a turn of the event loop; enough for one request in any case."""
+
+    __slots__ = ("_ends_at", "_stopwatch", "began_at", "is_used")
+
+    def __init__(self, stopwatch: Callable[[], float], length_s: float) -> None:
+        self._stopwatch = stopwatch
+        self.began_at = stopwatch()
+        self._ends_at = self.began_at + length_s
+        #: Whether a request was handled in it.
+        self.is_used = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether others have waited for long enough."""
+        return self.is_used and self._stopwatch() >= self._ends_at
+
+    @property
+    def taken_s(self) -> float:
+        """How much was taken so far."""
+        return self._stopwatch() - self.began_at
+
+
+#: That of a request which comes alone.
+ENDLESS: Final = Slice(lambda: 0.0, math.inf)
 
 
 @final
@@ -27,14 +56,13 @@ class Slices:
         #: What is left, of a time that may have begun some turns ago.
         self._left_s = _ALL_S
 
-    @property
-    def next_s(self) -> float:
-        """How long a pipeline may take that begins now."""
-        return min(_SLICE_S, self._left_s)
+    def begin(self, stopwatch: Callable[[], float]) -> Slice:
+        """Begin with a pipeline."""
+        return Slice(stopwatch, min(_SLICE_S, self._left_s))
 
-    def take(self, taken_s: float) -> None:
-        """Note how long one has taken."""
-        was_left, self._left_s = self._left_s > 0, self._left_s - taken_s
+    def end(self, taken: Slice) -> None:
+        """Note that a pipeline has had enough of the turn."""
+        was_left, self._left_s = self._left_s > 0, self._left_s - taken.taken_s
         if was_left and self._left_s <= 0:
             self._call_soon(self._renew)
 

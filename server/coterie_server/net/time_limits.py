@@ -33,6 +33,11 @@ class TimeLimits:
         #: Since when the client reads more slowly than it is answered.
         self.behind_since: float | None = None
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether the client has yet to read what it was answered."""
+        return self.behind_since is not None
+
     def start(self, now: float, limits: Limits) -> None:
         """Begin with a connection that was just made."""
         self.active_at = now

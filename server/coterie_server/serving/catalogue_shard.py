@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, final
 
 from coterie_protocol import messages as m
@@ -114,11 +115,12 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
         #: Whether another node had the catalogue when it was last read, and told of its changes.
         self._is_taken_over = False
         self._parked = ParkedFetches(asyncio.get_running_loop().call_later)
-        self._deletions: set[_Deletion] = set()
+        #: In order.
+        self._deletions: dict[_Deletion, None] = {}
         #: Requests that were being carried out when the catalogue's life ended.
         self._in_doubt: set[Exchange] = set()
-        #: Requests that may make topics anew that are being deleted, or have to wait for others.
-        self._behind: dict[Exchange, None] = {}
+        #: Requests that have to wait, each with the first thing that it waits for.
+        self._behind: dict[Exchange, _Deletion | Work] = {}
 
     @property
     def parked(self) -> int:
@@ -152,7 +154,7 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
     def hold_back(self, ready: Awaitable[None]) -> None:
         """Make no topic before all groups have forgotten those that a former owner deleted."""
         deletion = _Deletion(None, None)
-        self._deletions.add(deletion)
+        self._deletions[deletion] = None
         deletion.task = asyncio.ensure_future(self._end_hold(deletion, ready))
 
     async def _end_hold(self, deletion: _Deletion, ready: Awaitable[None]) -> None:
@@ -163,7 +165,7 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
 
     def _forget(self) -> None:
         super()._forget()
-        self._deletions = {each for each in self._deletions if each.task is not None}
+        self._deletions = dict.fromkeys(each for each in self._deletions if each.task is not None)
 
     async def close(self) -> None:
         """Wait until what was begun is durable, and end the wait for records."""
@@ -222,8 +224,8 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
             raise StoreError("the first users can't be stored; the log says why")
 
     def _take(self, request: Exchange) -> None:
-        if self._must_wait(request.message):
-            self._behind[request] = None
+        if (obstacle := self._find_obstacle(request.message)) is not None:
+            self._behind[request] = obstacle
             request.when_gone(self._leave)
             return
         self._open[request] = request
@@ -236,12 +238,13 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
         if catalogue is not None and catalogue.unfinished is not None:
             self._turns.do(self._go_on(catalogue, catalogue.unfinished))
 
-    def _must_wait(self, message: Any) -> bool:  # noqa: ANN401  # any request
-        """Whether it may make topics that are being deleted, or is about rights being changed."""
-        if self._deletions and self._is_being_deleted(_named(message)):
-            return True
-        is_at_work = self.core is not None and self.core.unfinished is not None
-        return is_at_work and isinstance(message, _ABOUT_RIGHTS)
+    def _find_obstacle(self, message: Any) -> _Deletion | Work | None:  # noqa: ANN401  # any request
+        """What it has to wait for: the deletion of topics that it may make, or work on rights."""
+        if self._deletions and (deletion := self._find_deletion(_named(message))) is not None:
+            return deletion
+        if self.core is not None and isinstance(message, _ABOUT_RIGHTS):
+            return self.core.unfinished
+        return None
 
     def _go_on(self, catalogue: Catalogue, work: Work) -> Iterator[None]:
         """Take the further steps of a request, one in each turn."""
@@ -250,7 +253,7 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
             yield
         if self.core is catalogue:
             catalogue.unfinished = None
-            self._take_up_behind()
+            self._resume_behind(work)
 
     def _handle(self, request: Exchange, now_ms: int) -> Outcome[Record]:
         if self.core is None:
@@ -314,11 +317,12 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
 
     # -- deletions -----------------------------------------------------------------------------
 
-    def _is_being_deleted(self, topics: set[str]) -> bool:
+    def _find_deletion(self, topics: set[str]) -> _Deletion | None:
         missing = topics - self._counts.keys()
-        return any(
-            missing if each.topics is None else each.topics & topics for each in self._deletions
-        )
+        for deletion in self._deletions:
+            if missing if deletion.topics is None else deletion.topics & topics:
+                return deletion
+        return None
 
     def _begin_deletion(self, outcome: Outcome[Record]) -> None:
         topics = frozenset(
@@ -327,7 +331,7 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
             if isinstance(each, TopicChanged) and each.change == "deleted"
         )
         if topics:
-            self._deletions.add(_Deletion(topics, outcome))
+            self._deletions[_Deletion(topics, outcome)] = None
 
     async def _finish(self, deletion: _Deletion, outcome: Outcome[Record]) -> None:
         """Answer when all groups have forgotten the topics, or as late as the client allows."""
@@ -346,12 +350,15 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
             self._end(deletion)
 
     def _end(self, deletion: _Deletion) -> None:
-        self._deletions.discard(deletion)
-        self._take_up_behind()
+        self._deletions.pop(deletion, None)
+        self._resume_behind(deletion)
 
-    def _take_up_behind(self) -> None:
-        for waiting in self._take_behind():
-            self.handle(waiting)
+    def _resume_behind(self, obstacle: _Deletion | Work) -> None:
+        """Go on with what has waited for this; the rest has to wait for something else still."""
+        for exchange in [each for each, it in self._behind.items() if it is obstacle]:
+            del self._behind[exchange]
+            exchange.when_gone(None)
+            exchange.resume(partial(self.handle, exchange))
 
     def _take_behind(self) -> list[Exchange]:
         taken = list(self._behind)

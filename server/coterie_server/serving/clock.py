@@ -220,6 +220,10 @@ class Ticker:
             self._observe(self._clock.date_ms(), ClockStepped(stepped_ms=tick.stepped_ms))
 
 
+#: In this time each client has many of the requests handled that it sent at once.
+_REST_MS: Final = 1000
+
+
 class Alarm:
     """One timer for all that is due: it is armed for the earliest."""
 
@@ -227,10 +231,17 @@ class Alarm:
         self._clock = clock
         self._fire = fire
         self._timer: asyncio.TimerHandle | None = None
-        self._due_ms = 0
+        self._due_ms = self._rests_until_ms = 0
+
+    def rest(self) -> None:
+        """Let it not go off before those were heard who have waited, but then."""
+        self.cancel()
+        self._rests_until_ms = self._clock.now_ms() + _REST_MS
+        self.arm(self._rests_until_ms)
 
     def arm(self, due_ms: int) -> None:
         """Have it go off at a time, unless it will before."""
+        due_ms = max(due_ms, self._rests_until_ms)
         if self._timer is not None and self._due_ms <= due_ms:
             return
         self.cancel()

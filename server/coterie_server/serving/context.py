@@ -36,6 +36,9 @@ class PendingRequest(Request, Protocol):
     def abandoned(self) -> bool:
         """Whether no client waits for the reply any more."""
 
+    def resume(self, action: Callable[[], None]) -> None:
+        """Have done what goes on with it, if it had to wait, when its connection has its turn."""
+
     def reply(self, message: Any) -> None:  # noqa: ANN401  # any response
         """Answer it, exactly once."""
 

@@ -164,6 +164,9 @@ class _Part:
     def abandoned(self) -> bool:
         return self._whole.abandoned
 
+    def resume(self, action: Callable[[], None]) -> None:
+        self._whole.resume(action)
+
     def reply(self, message: Any) -> None:  # noqa: ANN401  # any response
         self._batch.add(self._number, message)
 

@@ -271,9 +271,11 @@ class Node:
 
     def confirmed(self) -> None:
         """The leases hold: go on with what was held meanwhile, then with what is due."""
-        for shard in self.all_shards():
-            shard.trusted()
-        self._fire()
+        have_held = [shard.trusted() for shard in self.all_shards()]
+        if any(have_held):
+            self._alarm.rest()  # As these may be heartbeats, which are heard in the next turns.
+        else:
+            self._alarm.arm(0)
 
     def doubted(self) -> None:
         """It can't be found out whether the leases hold: refuse what waits for that."""

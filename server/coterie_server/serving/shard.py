@@ -14,6 +14,7 @@ out of trouble.  `GroupShard` and `CatalogueShard` add what their cores differ i
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import partial
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from coterie_protocol.error_codes import ErrorCode
@@ -144,18 +145,26 @@ class ServedShard(ABC, Generic[C, R, Q]):
             self._held.append(request)
             self._trust.doubt()
 
-    def trusted(self) -> None:
-        """The node's leases hold: go on with what was held."""
-        for request in self._take_held():
-            self.handle(request)
+    def trusted(self) -> bool:
+        """The node's leases hold: go on with what was held; whether that is anything."""
+        held = self._take_held()
+        for request in held:
+            request.resume(partial(self.handle, request))
+        return bool(held)
 
     def doubted(self) -> None:
         """It can't be found out whether the node's leases hold: refuse what was held."""
         if self._trust.holds:
             return
-        before, self._trouble = self._trouble, ErrorCode.COORDINATOR_NOT_AVAILABLE
         for request in self._take_held():
-            self._refuse(request)
+            request.resume(partial(self._refuse_in_doubt, request))
+
+    def _refuse_in_doubt(self, request: Q) -> None:
+        if self.core is None or self._trust.holds:
+            self.handle(request)  # it is known by now how things are
+            return
+        before, self._trouble = self._trouble, ErrorCode.COORDINATOR_NOT_AVAILABLE
+        self._refuse(request)
         self._trouble = before
 
     def _take_held(self) -> list[Q]:

@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
+from collections.abc import Callable
 
 import pytest
 
-from coterie_server.serving.clock import TICK_MS, Clock, Tick
+from coterie_server.serving.clock import TICK_MS, Alarm, Clock, Tick
 
 BEGAN_MS = 1_700_000_000_000
 HOUR_MS = 3_600_000
 NS_PER_MS = 1_000_000
+
+
+class Timers:
+    """Stands in for an event loop, of which the timers run when a test lets them."""
+
+    def __init__(self) -> None:
+        self.waits_s: list[float] = []
+
+    def call_later(self, wait_s: float, _call: Callable[[], None]) -> Timers:
+        """Note a timer, of which there is one at a time."""
+        self.waits_s.append(wait_s)
+        return self
+
+    def cancel(self) -> None:
+        """Drop it."""
+        self.waits_s.clear()
 
 
 class Machine:
@@ -252,3 +270,24 @@ def test_neither_time_ever_goes_back(seed: int) -> None:
         assert machine.clock.date_ms() >= date_ms
         now_ms, date_ms = machine.clock.now_ms(), machine.clock.date_ms()
         assert machine.ran_ms <= (machine.elapsed_ns - began_ns) // NS_PER_MS
+
+
+# -- the alarm ---------------------------------------------------------------------------------
+
+
+def test_an_alarm_rests_while_those_are_heard_who_have_waited(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As what is due may be that they expire; a step that says so again does not wake it."""
+    timers, machine = Timers(), Machine()
+    monkeypatch.setattr(asyncio, "get_running_loop", lambda: timers)
+    alarm = Alarm(machine.clock, lambda: None)
+    alarm.arm(0)
+    assert timers.waits_s == [0]
+    alarm.rest()
+    alarm.arm(0)
+    assert timers.waits_s == [1]
+    machine.run(TICK_MS * 4)
+    alarm.cancel()
+    alarm.arm(0)
+    assert timers.waits_s == [0]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import pytest_asyncio
@@ -14,8 +15,10 @@ from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import Event, MemberFenced, MemberGone
 from coterie_server.config.assembly import RandomIds
 from coterie_server.group import Config, GroupCoordinator
+from coterie_server.net import Exchange
+from coterie_server.server import Address, ListenerOptions, Server, ServerOptions
 from coterie_server.serving import GroupShard, NodeContext
-from coterie_server.serving.clock import Clock
+from coterie_server.serving.clock import Alarm, Clock
 from coterie_server.storage import Lease, MemoryStore
 from coterie_server.storage.abc import Record
 from tests.support.requests import Pending
@@ -203,3 +206,23 @@ async def test_a_heartbeat_waits_for_what_is_being_written(shard: Shard) -> None
 async def test_a_shard_that_is_not_served_answers_no_heartbeat_at_once(shard: Shard) -> None:
     await shard.shard.close()
     assert shard.shard.try_heartbeat(shard.heartbeat()) is None
+
+
+async def test_nobody_expires_before_heartbeats_that_were_held_are_heard(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    listener = ListenerOptions(Address("127.0.0.1", 0))
+    async with Server(ServerOptions(listeners=(listener,))) as server:
+        node, rests = server.node, list[str]()
+        monkeypatch.setattr(Alarm, "rest", lambda _: rests.append("rest"))
+        node.confirmed()
+        assert rests == []
+        node.trust.until_s = 0.0
+        monkeypatch.setattr(node.trust, "doubt", lambda: None)
+        message = m.HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+        held = Pending(message, 3)
+        node.handle(cast(Exchange, held))
+        node.trust.until_s = math.inf
+        node.confirmed()
+        assert rests == ["rest"]
+        assert (await held.answer).error_code == ErrorCode.UNKNOWN_MEMBER_ID

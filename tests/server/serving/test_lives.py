@@ -361,6 +361,44 @@ async def test_nothing_is_done_for_clients_that_left_while_the_leases_were_in_do
     assert stored(harness.shard) == {0: 1}
 
 
+async def test_what_was_held_is_not_handled_where_the_leases_are_confirmed(
+    harness: Harness,
+) -> None:
+    """There may be thousands: its connections go on with it in their turns."""
+    harness.shard = harness.another(trust := LeaseTrust(lambda: 1.0))
+    await harness.shard.load()
+    assert not harness.shard.trusted()
+    trust.until_s = 0.0
+    held = harness.commit(1)
+    trust.until_s = 2.0
+    assert harness.shard.trusted()
+    assert harness.shard.core is not None
+    assert not harness.shard.core.groups
+    assert error_of(await held) == ErrorCode.NONE
+
+
+async def test_what_was_held_is_not_refused_where_the_leases_are_doubted(harness: Harness) -> None:
+    harness.shard = harness.another(trust := LeaseTrust(lambda: 1.0))
+    await harness.shard.load()
+    trust.until_s = 0.0
+    held = harness.commit(1)
+    harness.shard.doubted()
+    assert not held.done()
+    assert error_of(await held) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+async def test_what_was_to_be_refused_is_taken_if_the_leases_are_confirmed_first(
+    harness: Harness,
+) -> None:
+    harness.shard = harness.another(trust := LeaseTrust(lambda: 1.0))
+    await harness.shard.load()
+    trust.until_s = 0.0
+    held = harness.commit(1)
+    harness.shard.doubted()
+    trust.until_s = 2.0
+    assert error_of(await held) == ErrorCode.NONE
+
+
 async def test_a_commit_on_a_connection_from_before_another_node_had_the_shard_is_not_taken(
     harness: Harness,
 ) -> None:

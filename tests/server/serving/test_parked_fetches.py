@@ -96,6 +96,10 @@ class Client:
     def hurry(self) -> None:
         """Nothing is sent behind a Fetch."""
 
+    def resume(self, exchange: Exchange, action: Callable[[], None]) -> None:
+        """These tests do not do that."""
+        raise AssertionError(exchange, action)
+
     def authenticate(self, exchange: Exchange) -> None:
         """These tests do not do that."""
         raise AssertionError(exchange)
@@ -324,6 +328,7 @@ def test_vanished_clients_leave_no_early_requests() -> None:
         stays.send(heartbeat(10 + number))
     gone.lose()
     handler.open(cast(Node, node := ParkingHandler()))
+    listener.turn()
     numbers = [exchange.request.correlation_id for exchange in node.exchanges]
     assert numbers == [10, 11]
     stays.lose()

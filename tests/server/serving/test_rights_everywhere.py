@@ -86,6 +86,10 @@ class Asked:
         self.message, self._complete = message, complete
         self.meanwhile()
 
+    def resume(self, action: Callable[[], None]) -> None:
+        """Go on in the event loop's next turn."""
+        asyncio.get_running_loop().call_soon(action)
+
     def reply(self, message: Any) -> None:
         """Take the answer."""
         self.answer = whole(self._complete(whole(message)))

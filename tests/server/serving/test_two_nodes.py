@@ -13,7 +13,7 @@ import os
 import random
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
@@ -169,6 +169,10 @@ class Request:
         self.request = SimpleNamespace(api_key=None)
         self._client = client
         self.future: asyncio.Future[Any] = client.create_future()
+
+    def resume(self, action: Callable[[], None]) -> None:
+        """Go on in the event loop's next turn."""
+        asyncio.get_running_loop().call_soon(action)
 
     def reply(self, message: Any) -> None:
         """Let the client know, if it still waits."""
