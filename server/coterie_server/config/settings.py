@@ -125,8 +125,8 @@ class Settings(AccessSettings):
     )
     connection_write_buffer_max_bytes: int = declare_number(
         67_108_864,
-        "How many bytes may wait for a client that does not read its answers before the "
-        "connection is closed.",
+        "How many bytes may wait for a client that does not read its answers, or behind an answer "
+        "that is not ready, before the connection is closed.",
         unit="bytes",
         at_least=65_536,
     )

@@ -91,7 +91,9 @@ class Connection(asyncio.Protocol):
         self.exchanges, self.hurry = self._outgoing.exchanges, self._outgoing.hurry
         # Read, but to wait until fewer are in flight. While there is a backlog nothing is read.
         self._backlog: list[bytes] = []
-        self._resumption = Resumption()  # Goes on before the backlog, and holds it up.
+        self._resumption = Resumption(
+            self._outgoing
+        )  # Goes on before the backlog, and holds it up.
         self._scheduled = False  # The backlog is looked at in the loop's next turn.
         self._corked = False  # Answers are collected, to be sent together.
         self._reading = True  # What this connection last told its transport.
@@ -159,8 +161,7 @@ class Connection(asyncio.Protocol):
 
     def _answer_at_once(self, payload: bytes, now: float) -> bool:
         """Answer a single request without making an exchange of it; False if that can't be done."""
-        registry = self._registry
-        is_slow = payload[API] not in registry.fast_answers
+        is_slow = payload[API] not in self._registry.fast_answers
         if is_slow or self.incoming.fault is not None or self.guard is not None:
             return False
         try:
@@ -169,7 +170,7 @@ class Connection(asyncio.Protocol):
             self._close_for_bug()
             return True
         if found is not None:
-            registry.requests += 1
+            self._registry.requests += 1
             self._outgoing.write(found)
         return found is not None
 
@@ -213,7 +214,7 @@ class Connection(asyncio.Protocol):
         time = ENDLESS if is_alone else registry.slices.begin(registry.stopwatch)
         self._resumption.go_on(self, time)
         for payload in payloads:
-            if self.gone or self.in_turns or self._full or self._resumption or time.is_over:
+            if self.gone or self._is_busy or self._resumption or time.is_over:
                 break
             taken, time.is_used = taken + 1, True
             if self.guard is not None and self.guard.takes(payload, received_ms):
@@ -221,6 +222,7 @@ class Connection(asyncio.Protocol):
             request = self.incoming.decode(payload)
             if isinstance(request, bytes):
                 self.exchanges.append(answered(self, request))
+                self._outgoing.finish(len(request))
             elif request is not None:
                 exchange = Exchange(self, request, received_ms)
                 self.exchanges.append(exchange)
@@ -245,15 +247,15 @@ class Connection(asyncio.Protocol):
 
     # From answers to bytes
 
-    def flush(self) -> None:
-        """Send the answers that no earlier request holds up."""
-        if not self._corked and not self.gone:
+    def flush(self, finished_bytes: int) -> None:
+        """Send the answers that no earlier request holds up; one more is ready."""
+        if (ready_bytes := self._outgoing.finish(finished_bytes)) and not self.gone:
+            self.close_for(CloseReason.UNREAD_REPLIES, found=ready_bytes)
+        elif not self._corked and not self.gone:
             self.times.active_at = self._registry.now()
             self._send(soon=True)
 
     def _send(self, *, soon: bool) -> None:
-        if self.gone:
-            return
         if self.times.is_behind and (unsent_bytes := self._outgoing.excess()):
             self.close_for(CloseReason.UNREAD_REPLIES, found=unsent_bytes)
         else:
@@ -268,9 +270,7 @@ class Connection(asyncio.Protocol):
         if self._registry.stopping and not self.exchanges:
             self.end(CloseReason.STOPPING)
             return
-        has_room = not (self._full or self.in_turns)
-        if self._resumption:
-            has_room = self._resumption.is_ready(self)
+        has_room = self._resumption.is_ready(self) if self._resumption else not self._is_busy
         if self._left_over and has_room and not (self.times.is_behind or self._scheduled):
             self._scheduled = True
             self._registry.call_soon(self._work_off)
@@ -285,6 +285,11 @@ class Connection(asyncio.Protocol):
     def _full(self) -> bool:
         return len(self.exchanges) >= self.window
 
+    @property
+    def _is_busy(self) -> bool:
+        """Whether what comes has to wait for what came before."""
+        return bool(self._full or self.in_turns or self._outgoing.is_clogged)
+
     def _regulate(self) -> None:
         """Read if and only if there is room for what may come."""
         if self.gone:
@@ -298,10 +303,7 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
             self.times.watch(self._registry.now(), _LOOK_MS)
             return
-        if self.times.frame_since is not None:
-            # It was us who did not read the rest.
-            self.times.frame_since = now = self._registry.now()
-            self.times.watch(now, self._registry.limits.frame_timeout_ms)
+        self.times.read_again(self._registry.now(), self._registry.limits)
         self._transport.resume_reading()
 
     # Authentication

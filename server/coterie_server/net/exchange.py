@@ -75,8 +75,8 @@ class ReplyPath(Protocol):
     #: How many answers are being made in turns.
     in_turns: int
 
-    def flush(self) -> None:
-        """Send the answers that are ready and behind no other request."""
+    def flush(self, finished_bytes: int) -> None:
+        """Send the answers that are ready and behind no other request; one has become ready."""
 
     def hurry(self) -> None:
         """Tell the requests that can be answered early if others wait behind them."""
@@ -234,7 +234,7 @@ class Exchange:
             path.membership = after(api, message, path.membership)
         if path.on_reply is not None:
             path.on_reply(api, message, self.received_ms)
-        path.flush()
+        path.flush(len(frame))
 
     def take_turns(self) -> None:
         """Note that the answer takes turns of the event loop to make.

@@ -253,7 +253,7 @@ class Guard:
         self._bound()
         if isinstance(message, bytes):
             exchange.frame = len(message).to_bytes(_SIZE_BYTES) + message
-            path.flush()
+            path.flush(len(exchange.frame))
         else:
             exchange.reply(message)
 

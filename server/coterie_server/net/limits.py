@@ -21,7 +21,7 @@ class Limits:
     What one connection can make the server hold is bounded by
     `socket_request_max_bytes` for the frame that is arriving,
     `max_requests_in_flight` requests that wait for their answer, one read of requests behind them,
-    and `write_buffer_max_bytes` plus the replies of one flush that the client has not read; and by
+    and `write_buffer_max_bytes` plus one reply that wait to be sent or to be read; and by
     some kilobytes of its last commit and last answer, if these are short.
     """
 
@@ -51,7 +51,8 @@ class Limits:
     #: There is room for one of the largest and for thousands of usual ones: several clients that
     #: send the largest at the same time are none that have groups in mind.
     unfinished_frames_max_bytes: int = 134_217_728
-    #: Unsent bytes of one connection above which nothing more is read from it.
+    #: Unsent bytes of one connection above which nothing more is read from it, or, where they wait
+    #: behind a reply that is not ready, nothing more is begun for it.
     write_buffer_high_bytes: int = 65_536
     #: Unsent bytes of one connection that are too many to add another reply to. The first reply
     #: may be larger than this: how large an answer gets is not the client's doing.

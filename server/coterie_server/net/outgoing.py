@@ -16,13 +16,22 @@ __all__ = ["Outgoing"]
 #: More than this for one client does not wait for what others get: what it does not read has to
 #: show at once.
 _POSTED_TOGETHER_MAX_BYTES: Final = 4096
+#: To copy more than this costs more than to write it by itself.
+_WRITTEN_TOGETHER_MAX_BYTES: Final = 65_536
 
 
 @final
 class Outgoing:
     """Writes answers to the transport, which is known once the connection is made."""
 
-    __slots__ = ("_registry", "_unposted", "exchanges", "has_patient", "transport")
+    __slots__ = (
+        "_registry",
+        "_unposted",
+        "exchanges",
+        "finished_bytes",
+        "has_patient",
+        "transport",
+    )
 
     transport: asyncio.Transport
 
@@ -32,21 +41,47 @@ class Outgoing:
         self.exchanges: deque[Exchange] = deque()
         #: Whether some of them may be answered early, for the sake of those behind them.
         self.has_patient = False
+        #: How much is ready and not sent, as of answers behind one that is still awaited.
+        self.finished_bytes = 0
         #: What the outbox is to post; everything else has to go behind it.
         self._unposted = b""
 
+    @property
+    def is_clogged(self) -> bool:
+        """Whether so much is ready and not sent that no more is to be begun before that is.
+
+        Behind a JoinGroup that waits for minutes, thousands of long answers would pile up.
+        """
+        return self.finished_bytes > self._registry.limits.write_buffer_high_bytes
+
+    def finish(self, frame_bytes: int) -> int:
+        """Note that an answer is ready; how many bytes were before, if too many waited, else 0.
+
+        What was begun together may be finished together, and then it is too late to let it wait.
+        """
+        ready_bytes = self.finished_bytes
+        self.finished_bytes += frame_bytes
+        is_held_up = bool(self.exchanges) and self.exchanges[0].frame is None
+        is_too_much = is_held_up and ready_bytes > self._registry.limits.write_buffer_max_bytes
+        return ready_bytes if is_too_much else 0
+
     def write_ready(self, *, soon: bool = False) -> None:
-        """Send, as one piece, all answers up to the first that is still awaited.
+        """Send all answers up to the first that is still awaited, short ones as one piece.
 
         With `soon`, they leave in the loop's next turn, together with those to other clients.
         """
-        exchanges = self.exchanges
-        if not exchanges or (data := exchanges[0].frame) is None:
-            return
-        exchanges.popleft()
-        if exchanges and exchanges[0].frame is not None:
-            data += b"".join(self._take_ready())
-        self.write(data, soon=soon)
+        together = list[bytes]()
+        together_bytes = 0
+        for frame in self._take_ready():
+            if together and together_bytes + len(frame) > _WRITTEN_TOGETHER_MAX_BYTES:
+                self.write(b"".join(together), soon=soon)
+                together, together_bytes = [], 0
+            together.append(frame)
+            together_bytes += len(frame)
+        if together:
+            self.write(b"".join(together), soon=soon)
+        if self.has_patient and self.is_clogged:
+            self.hurry()
 
     def write(self, data: bytes, *, soon: bool = False) -> None:
         """Send answers behind all others; `soon` is as above."""
@@ -54,12 +89,13 @@ class Outgoing:
         before = self._unposted
         if not (before or soon):
             self.transport.write(data)
-            return
-        self._unposted = before + data
-        if len(self._unposted) > _POSTED_TOGETHER_MAX_BYTES:
+        elif len(before) + len(data) > _POSTED_TOGETHER_MAX_BYTES:
             self.post()
-        elif not before:
-            self._registry.outbox.add(self)
+            self.transport.write(data)
+        else:
+            self._unposted = before + data
+            if not before:
+                self._registry.outbox.add(self)
 
     def post(self) -> None:
         """Hand over what the outbox was to post."""
@@ -70,18 +106,21 @@ class Outgoing:
     def _take_ready(self) -> Iterator[bytes]:
         while self.exchanges and (frame := self.exchanges[0].frame) is not None:
             self.exchanges.popleft()
+            self.finished_bytes -= len(frame)
             yield frame
 
     def hurry(self) -> None:
         """Have answered what can be answered early and has a request of another kind behind it.
 
-        Of the same kind there may be more, which are ready to wait as well.
+        Of the same kind there may be more, which are ready to wait as well.  But what a client
+        sends waits unseen while too much is ready behind one that is awaited.
         """
         self.has_patient = False
+        holds_up = self.is_clogged and self.exchanges[0].frame is None
         kinds_behind: set[ApiKey] = set()
         for exchange in reversed(tuple(self.exchanges)):
             kind = exchange.request.api_key
-            if kinds_behind - {kind}:
+            if holds_up or kinds_behind - {kind}:
                 exchange.be_followed()
             elif exchange.is_patient:
                 self.has_patient = True
@@ -98,5 +137,5 @@ class Outgoing:
         """Have none in flight any more, and nothing to post; returns those that were in flight."""
         taken = self.exchanges.copy()
         self.exchanges.clear()
-        self._unposted = b""
+        self._unposted, self.finished_bytes = b"", 0
         return taken

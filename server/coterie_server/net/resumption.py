@@ -6,11 +6,11 @@ would be answered for seconds; so they have no more of a turn of the event loop 
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from typing import Protocol, final
 
 from coterie_server.net.exchange import Exchange
+from coterie_server.net.outgoing import Outgoing
 from coterie_server.net.slices import Slice
 
 __all__ = ["Resumption"]
@@ -21,7 +21,6 @@ class _Path(Protocol):
 
     #: How many answers are being made in turns.
     in_turns: int
-    exchanges: deque[Exchange]
 
     @property
     def gone(self) -> bool:
@@ -32,9 +31,10 @@ class _Path(Protocol):
 class Resumption:
     """The requests of one connection that are to be gone on with."""
 
-    __slots__ = ("_actions",)
+    __slots__ = ("_actions", "_outgoing")
 
-    def __init__(self) -> None:
+    def __init__(self, outgoing: Outgoing) -> None:
+        self._outgoing = outgoing
         #: A request of which parts have waited has several.
         self._actions: dict[Exchange, list[Callable[[], None]]] = {}
 
@@ -47,9 +47,14 @@ class Resumption:
 
     def is_ready(self, path: _Path) -> bool:
         """Whether one can be gone on with."""
-        return bool(self._actions) and (
-            not path.in_turns or any(exchange.takes_turns for exchange in self._actions)
-        )
+        return any(self._may_go_on(exchange, path) for exchange in self._actions)
+
+    def _may_go_on(self, exchange: Exchange, path: _Path) -> bool:
+        """Whether it need not wait for another answer; that never waits for this one in turn."""
+        if exchange.takes_turns:
+            return True  # the long answer for which the others wait is this one's
+        is_first = exchange is self._outgoing.exchanges[0]
+        return not path.in_turns and (is_first or not self._outgoing.is_clogged)
 
     def clear(self) -> None:
         """Go on with nothing."""
@@ -58,14 +63,13 @@ class Resumption:
     def go_on(self, path: _Path, time: Slice) -> None:
         """Go on with requests until the time is over, but with one at least if any can be.
 
-        Like those that come, they wait while a long answer is made for their client, except for
-        the request that this answer is for.
+        Like those that come, they wait while a long answer is made for their client, or too much
+        is ready behind one that is awaited.
         """
-        for exchange in [each for each in path.exchanges if each in self._actions]:
+        for exchange in [each for each in self._outgoing.exchanges if each in self._actions]:
             if path.gone or time.is_over:
                 break
-            if path.in_turns and not exchange.takes_turns:
-                continue
-            time.is_used = True
-            for action in self._actions.pop(exchange):
-                action()
+            if self._may_go_on(exchange, path):
+                time.is_used = True
+                for action in self._actions.pop(exchange):
+                    action()

@@ -49,6 +49,12 @@ class TimeLimits:
         """Have the sweep look after so long at the latest."""
         self.due = min(self.due, now + limit_ms / 1000)
 
+    def read_again(self, now: float, limits: Limits) -> None:
+        """Give the client its time anew for a frame of which the rest was not read."""
+        if self.frame_since is not None:
+            self.frame_since = now
+            self.watch(now, limits.frame_timeout_ms)
+
     def find_broken(
         self, now: float, limits: Limits, *, is_reading: bool, is_waiting: bool
     ) -> tuple[CloseReason, int] | None:

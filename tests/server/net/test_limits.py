@@ -272,11 +272,11 @@ def test_one_large_answer_is_not_cut_off() -> None:
     handler = ParkingHandler()
     listener = FakeListener(handler, SMALL)
     client = stopped_reader(listener)
-    client.send(b"".join(heartbeat(number) for number in range(20)))
-    handler.answer([*range(1, 20), 0])  # all in one piece
-    assert client.transport.get_write_buffer_size() == 20 * REPLY_BYTES
+    client.send(b"".join(heartbeat(number) for number in range(8)))
+    handler.answer([*range(1, 8), 0])  # all in one piece
+    assert client.transport.get_write_buffer_size() == 8 * REPLY_BYTES > 100
     client.transport.drain()
-    assert client.answered() == list(range(20))
+    assert client.answered() == list(range(8))
     assert client.transport.reading
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from coterie_protocol import encode_request
 from coterie_protocol.messages import ListGroupsRequest, ListGroupsResponse
-from coterie_server.net import Exchange
+from coterie_server.net import Exchange, Limits
 from coterie_server.node_handler import NodeHandler
 from coterie_server.serving.node import Node
 from coterie_server.turns import AT_ONCE, Making, Piece, begin, each
@@ -59,9 +59,9 @@ class Waiting:
         return ListGroupsResponse(groups=())
 
 
-def listen(waiting: Waiting) -> FakeListener:
+def listen(waiting: Waiting, limits: Limits | None = None) -> FakeListener:
     """A listener for which only the handler takes time."""
-    listener = FakeListener(waiting)
+    listener = FakeListener(waiting, limits)
     listener.registry.stopwatch = lambda: waiting.passed_s
     return listener
 
@@ -216,6 +216,21 @@ def test_bytes_that_make_no_sense_end_the_connection_behind_what_has_waited() ->
     run(listener)
     assert client.answered() == [0]
     assert client.transport.closing
+
+
+def test_what_has_waited_first_does_not_wait_for_what_is_ready_behind_it() -> None:
+    """However much that is: it could not be sent, and the client would wait for ever."""
+    listener = listen(waiting := Waiting(), Limits(write_buffer_high_bytes=20))
+    client = listener.connect()
+    client.send(*map(heartbeat, range(4)))
+    for number in (1, 2):
+        waiting.go_on(waiting.waiting[number])
+    waiting.waiting[3].resume(partial(waiting.go_on, waiting.waiting[3]))
+    assert listener.turn() == 0  # it is not first, and too much is ready
+    waiting.waiting[0].resume(partial(waiting.go_on, waiting.waiting[0]))
+    run(listener)
+    assert client.answered() == [0, 1, 2, 3]
+    assert client.transport.reading
 
 
 def test_what_came_before_the_node_was_ready_is_handled_in_turns() -> None:

@@ -87,7 +87,7 @@ class Client:
         """Keep an answer."""
         self.sent.append(message)
 
-    def flush(self) -> None:
+    def flush(self, _finished_bytes: int) -> None:
         """Count an answer; a client that does not read may be given up over it."""
         self.flushed += 1
         if self.goes_when_answered:
