@@ -113,8 +113,9 @@ class Settings(AccessSettings):
     )
     connection_drain_timeout_ms: int = declare_number(
         60_000,
-        "How long a client may leave answers unread while no more requests are read from it, "
-        "before its connection is closed.",
+        "How long a client that reads its answers too slowly may take for a further megabyte of "
+        "them, or for the rest, while no more requests are read from it, before its connection is "
+        "closed.",
         unit="ms",
     )
     connection_max_requests_in_flight: int = declare_number(

@@ -146,8 +146,8 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """Stop reading from a client that does not read its answers."""
-        self.times.behind_since = now = self._registry.now()
-        self.times.watch(now, self._registry.limits.drain_timeout_ms)
+        now, limits = self._registry.now(), self._registry.limits
+        self.times.fall_behind(now, limits, self._outgoing.read_bytes)
         self._regulate()
 
     def resume_writing(self) -> None:
@@ -317,6 +317,7 @@ class Connection(asyncio.Protocol):
     def check(self, now: float) -> None:
         """Close if a limit of time is over, else set `times.due` to when to look again."""
         limits, waits = self._registry.limits, bool(self.exchanges)
+        self.times.note_read(now, limits, self._outgoing.read_bytes)
         broken = self.times.find_broken(now, limits, is_reading=self._reading, is_waiting=waits)
         if self.gone:
             self._transport.abort()  # it had its time to send the rest
@@ -339,8 +340,7 @@ class Connection(asyncio.Protocol):
 
     def stop(self) -> None:
         """Read nothing more and close when the requests at hand are answered."""
-        self._backlog = []
-        self.incoming.fault = None
+        self._backlog, self.incoming.fault = [], None
         self._go_on()
 
     def abort(self, reason: CloseReason = CloseReason.STOPPING) -> None:

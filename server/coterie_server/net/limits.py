@@ -57,8 +57,10 @@ class Limits:
     #: Unsent bytes of one connection that are too many to add another reply to. The first reply
     #: may be larger than this: how large an answer gets is not the client's doing.
     write_buffer_max_bytes: int = 1_048_576
-    #: How long a client may stay above `write_buffer_high_bytes`.
+    #: How long a client may stay above `write_buffer_high_bytes` without reading as much as it has
+    #: to.  A byte now and then must not keep the rest for ever.
     drain_timeout_ms: int = 60_000
+    drain_least_bytes: int = 1_048_576
     #: How long a connection that the server closes may take to send what it still holds.
     close_timeout_ms: int = 5_000
 

@@ -27,6 +27,7 @@ class Outgoing:
     __slots__ = (
         "_registry",
         "_unposted",
+        "_written_bytes",
         "exchanges",
         "finished_bytes",
         "has_patient",
@@ -45,6 +46,16 @@ class Outgoing:
         self.finished_bytes = 0
         #: What the outbox is to post; everything else has to go behind it.
         self._unposted = b""
+        self._written_bytes = 0
+
+    @property
+    def _unsent_bytes(self) -> int:
+        return self.transport.get_write_buffer_size() + len(self._unposted)
+
+    @property
+    def read_bytes(self) -> int:
+        """How much of its answers the client has read, or its system for it."""
+        return self._written_bytes - self._unsent_bytes
 
     @property
     def is_clogged(self) -> bool:
@@ -86,6 +97,7 @@ class Outgoing:
     def write(self, data: bytes, *, soon: bool = False) -> None:
         """Send answers behind all others; `soon` is as above."""
         self._registry.bytes_out += len(data)
+        self._written_bytes += len(data)
         before = self._unposted
         if not (before or soon):
             self.transport.write(data)
@@ -130,7 +142,7 @@ class Outgoing:
         """How many bytes are unsent, if that is too much to add an answer that is ready; else 0."""
         if not self.exchanges or self.exchanges[0].frame is None:
             return 0
-        unsent_bytes = self.transport.get_write_buffer_size() + len(self._unposted)
+        unsent_bytes = self._unsent_bytes
         return unsent_bytes if unsent_bytes > self._registry.limits.write_buffer_max_bytes else 0
 
     def take_all(self) -> deque[Exchange]:

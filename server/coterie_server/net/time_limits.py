@@ -19,7 +19,15 @@ class TimeLimits:
     moment at which a limit of time can be broken.
     """
 
-    __slots__ = ("active_at", "behind_since", "due", "frame_since", "is_silent", "unknown_since")
+    __slots__ = (
+        "_read_bytes",
+        "active_at",
+        "behind_since",
+        "due",
+        "frame_since",
+        "is_silent",
+        "unknown_since",
+    )
 
     def __init__(self) -> None:
         self.due = 0.0
@@ -30,8 +38,9 @@ class TimeLimits:
         self.frame_since: float | None = None
         #: Since when the client has been expected to log in.
         self.unknown_since: float | None = None
-        #: Since when the client reads more slowly than it is answered.
+        #: Since when the client reads more slowly than it is answered, and how much it had read.
         self.behind_since: float | None = None
+        self._read_bytes = 0
 
     @property
     def is_behind(self) -> bool:
@@ -54,6 +63,17 @@ class TimeLimits:
         if self.frame_since is not None:
             self.frame_since = now
             self.watch(now, limits.frame_timeout_ms)
+
+    def fall_behind(self, now: float, limits: Limits, read_bytes: int) -> None:
+        """Give a client its time to read more of its answers; it has read so much by now."""
+        self.behind_since, self._read_bytes = now, read_bytes
+        self.active_at = now  # who reads is not idle
+        self.watch(now, limits.drain_timeout_ms)
+
+    def note_read(self, now: float, limits: Limits, read_bytes: int) -> None:
+        """Give a client that is behind its time anew if it has read enough more."""
+        if self.is_behind and read_bytes - self._read_bytes >= limits.drain_least_bytes:
+            self.fall_behind(now, limits, read_bytes)
 
     def find_broken(
         self, now: float, limits: Limits, *, is_reading: bool, is_waiting: bool

@@ -100,6 +100,12 @@ class FakeTransport(asyncio.Transport):
         if was_bytes > self._high_bytes and not self.flowing:
             self.protocol.resume_writing()
 
+    def read(self, some_bytes: int) -> None:
+        """Let the client read some of what there is, and not all."""
+        assert some_bytes < len(self.unsent)
+        self.sent += self.unsent[:some_bytes]
+        self.unsent = self.unsent[some_bytes:]
+
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         """Take the high mark; the low one is nothing unsent."""
         assert high is not None

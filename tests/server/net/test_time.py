@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -202,6 +204,51 @@ def test_reader_that_never_catches_up_is_cut_off(log: LogLines) -> None:
     assert client.transport.aborted
     assert listener.registry.stats().closed[CloseReason.SLOW_READER] == 1
     assert (log[0]["reason"], log[0]["limit"]) == ("drain_timeout_ms", 3_000)
+
+
+def test_reader_that_is_slow_and_reads_enough_is_kept() -> None:
+    """One that reads all the time needs more of it for a long answer than one that does not."""
+    limits = replace(LIMITS, drain_least_bytes=10, max_requests_in_flight=5)
+    listener = FakeListener(handler := ParkingHandler(), limits)
+    client = listener.connect()
+    client.transport.flowing = False
+    client.send(*map(heartbeat, range(5)))
+    handler.answer(range(5))
+    for _ in range(4):
+        listener.pass_time(2_000)
+        client.transport.read(10)
+        listener.pass_time(999)
+        assert not client.transport.closing
+    listener.pass_time(1_000)
+    assert not client.transport.closing
+    listener.pass_time(3_000)
+    assert client.transport.aborted
+
+
+def test_a_byte_now_and_then_is_not_enough() -> None:
+    limits = replace(LIMITS, drain_least_bytes=10)
+    client = behind(listener := FakeListener(AnsweringHandler(), limits))
+    for _ in range(3):
+        assert not client.transport.closing
+        client.transport.read(3)
+        listener.pass_time(1_000)
+    assert client.transport.aborted
+
+
+def test_what_is_added_for_a_slow_reader_does_not_count_against_it() -> None:
+    """What it has read counts, and not how much is left."""
+    limits = replace(LIMITS, drain_least_bytes=10)
+    listener = FakeListener(handler := ParkingHandler(), limits)
+    client = listener.connect()
+    client.transport.flowing = False
+    client.send(heartbeat(0), heartbeat(1))
+    handler.answer([0])
+    client.transport.read(3)
+    handler.answer([1])
+    client.transport.read(7)
+    listener.pass_time(2_000)
+    listener.pass_time(1_500)
+    assert not client.transport.closing
 
 
 def test_time_to_catch_up_begins_when_falling_behind(log: LogLines) -> None:
