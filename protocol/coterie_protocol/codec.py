@@ -191,19 +191,21 @@ def encode_response(message: Any, version: int, correlation_id: int) -> bytes:
 
 def encode_response_in_turns(
     message: Any, version: int, correlation_id: int
-) -> Generator[None, None, bytes]:
+) -> Generator[int, None, bytes]:
     """Write a long response as `encode_response` does, but yield about once in a millisecond.
 
-    The generator returns the frame.
+    The generator yields how many bytes there are so far, and returns the frame.
     """
     codec, flexible = _response_codec(type(message), version)
     pieces: list[bytes] = []
     chunks: list[bytes] = []
+    written_bytes = 0
     try:
         for _ in codec.build_in_turns(message, pieces):
             chunks.append(b"".join(pieces))
             pieces.clear()
-            yield
+            written_bytes += len(chunks[-1])
+            yield written_bytes
     except BUILD_FAILURES as error:
         raise codec.explain_build(error, message) from error
     head = _response_head(sum(map(len, chunks)), correlation_id, flexible=flexible)

@@ -233,7 +233,7 @@ def in_turns(message: Any, version: int) -> tuple[bytes, int]:
     writing, turns = encode_response_in_turns(message, version, 7), 0
     while True:
         try:
-            next(writing)
+            assert next(writing) > 0
         except StopIteration as written:
             return written.value, turns
         turns += 1
@@ -255,6 +255,8 @@ def test_a_long_response_takes_many_turns(version: int) -> None:
     frame, turns = in_turns(message, version)
     assert frame == encode_response(message, version, 7)
     assert turns > 10
+    *_, written_bytes = encode_response_in_turns(message, version, 7)
+    assert len(frame) * 0.9 < written_bytes < len(frame)
 
 
 def test_what_can_not_be_written_in_turns_is_named() -> None:

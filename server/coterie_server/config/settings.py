@@ -127,7 +127,7 @@ class Settings(AccessSettings):
     connection_write_buffer_max_bytes: int = declare_number(
         67_108_864,
         "How many bytes may wait for a client that does not read its answers, or behind an answer "
-        "that is not ready, before the connection is closed.",
+        "that is not ready, before the connection is closed; and how long an answer may get.",
         unit="bytes",
         at_least=65_536,
     )

@@ -59,6 +59,7 @@ class Connection(asyncio.Protocol):
         "_scheduled",
         "_transport",
         "advertised",
+        "answer_max_bytes",
         "endpoint",
         "exchanges",
         "gone",
@@ -85,6 +86,7 @@ class Connection(asyncio.Protocol):
         self._registry, self.endpoint, self.principal = registry, endpoint, who
         self.advertised, self.last_answer = endpoint.advertised, LastAnswer()
         self.on_reply, self.turns = registry.on_reply, registry.turns
+        self.answer_max_bytes = registry.limits.write_buffer_max_bytes
         self.strangers, self.times = registry.strangers, TimeLimits()
         self.incoming = Incoming(registry.limits, self.times, registry.charge)
         self._fast_path, self._outgoing = FastPath(registry.fast_answers), Outgoing(registry)
@@ -232,6 +234,10 @@ class Connection(asyncio.Protocol):
         registry.slices.end(time)
         return taken
 
+    def authenticate(self, exchange: Exchange) -> None:
+        """Take a request to authenticate that no guard has taken."""
+        take_login(self, self.endpoint.terms.authenticator, exchange)
+
     def resume(self, exchange: Exchange, action: Callable[[], None]) -> None:
         """Have done what goes on with a request that had to wait, in this connection's turn."""
         if not self.gone:
@@ -305,12 +311,6 @@ class Connection(asyncio.Protocol):
             return
         self.times.read_again(self._registry.now(), self._registry.limits)
         self._transport.resume_reading()
-
-    # Authentication
-
-    def authenticate(self, exchange: Exchange) -> None:
-        """Take a request to authenticate that no guard has taken."""
-        take_login(self, self.endpoint.terms.authenticator, exchange)
 
     # Time
 

@@ -72,6 +72,10 @@ class ReplyPath(Protocol):
     def turns(self) -> Turns:
         """What finishes long answers."""
 
+    @property
+    def answer_max_bytes(self) -> int:
+        """How long an answer may get that is made in turns."""
+
     #: How many answers are being made in turns.
     in_turns: int
 
@@ -216,13 +220,32 @@ class Exchange:
         request = self.request
         try:
             message = yield from unfinished.making
-            frame = yield from encode_response_in_turns(
-                message, self.version, request.correlation_id
-            )
+            frame = yield from self._write(message)
         except Exception as error:  # noqa: BLE001  # as above
             self._path.close_for_unencodable(request, error)
             return
-        self._send(message, frame)
+        if frame is not None:
+            self._send(message, frame)
+
+    def _write(self, message: Any) -> Making[bytes | None]:  # noqa: ANN401  # as above
+        """The frame; None if it got so long that the connection was closed instead.
+
+        A group that is named thousands of times in a short request, say, would take gigabytes.
+        """
+        path = self._path
+        writing = encode_response_in_turns(message, self.version, self.request.correlation_id)
+        while True:
+            try:
+                written_bytes = next(writing)
+            except StopIteration as written:
+                frame: bytes = written.value
+                return frame
+            if written_bytes > path.answer_max_bytes:
+                path.close_for_handler(
+                    "an answer got longer than connection.write.buffer.max.bytes"
+                )
+                return None
+            yield
 
     def _send(self, message: Any, frame: bytes) -> None:  # noqa: ANN401  # as above
         path = self._path

@@ -55,7 +55,7 @@ class Limits:
     #: behind a reply that is not ready, nothing more is begun for it.
     write_buffer_high_bytes: int = 65_536
     #: Unsent bytes of one connection that are too many to add another reply to. The first reply
-    #: may be larger than this: how large an answer gets is not the client's doing.
+    #: may be larger than this, unless it is made in turns: some kilobytes can ask for gigabytes.
     write_buffer_max_bytes: int = 1_048_576
     #: How long a client may stay above `write_buffer_high_bytes` without reading as much as it has
     #: to.  A byte now and then must not keep the rest for ever.

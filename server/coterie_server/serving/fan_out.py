@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from coterie_protocol import messages as m
-from coterie_server.turns import AT_ONCE, Piece, Unfinished, begin
+from coterie_server.turns import AT_ONCE, Piece, Unfinished, begin, each
 
 if TYPE_CHECKING:
     from coterie_server.net import Exchange
@@ -56,15 +56,17 @@ def divide(
 ) -> None:
     """Hand to each shard what concerns it of a request that names groups."""
     named = _NAMED[type(request.message)]
-    items = getattr(request.message, named.field)
+    asked = getattr(request.message, named.field)
+    # What is named thousands of times is found once: its answer may be far longer than its name.
+    items = tuple(dict.fromkeys(asked))
     if named.is_once_each:
-        items = tuple(dict.fromkeys(items))
-    if len(items) <= BATCH:
+        asked = items
+    if len(asked) == len(items) <= BATCH:
         shards = {shard_of(named.name_of(item)) for item in items}
         if len(shards) <= 1:
             hand_out(next(iter(shards), 0), request)
             return
-    division = _Division(request, items, shard_of, hand_out, call_soon)
+    division = _Division(request, items, asked, shard_of, hand_out, call_soon)
     if len(items) > BATCH:
         call_soon(division.go_on)  # behind those that were begun
     else:
@@ -181,11 +183,14 @@ class _Division:
         self,
         whole: PendingRequest,
         items: tuple[Any, ...],
+        asked: tuple[Any, ...],
         shard_of: Callable[[str], int],
         hand_out: HandOut,
         call_soon: CallSoon,
     ) -> None:
         self._whole = whole
+        #: What is to be answered, in order, of which the items are each once.
+        self._asked = asked
         self._named = named = _NAMED[type(whole.message)]
         self._items = items
         self._hand_out = hand_out
@@ -228,7 +233,7 @@ class _Division:
             self._hand_out(shard, _Part(self._whole, message, number, batch))
 
     def _join(self) -> Making[Any]:
-        """The answer for all items, in the order in which the request names them."""
+        """The answer for all items, in the order in which the request names them, and as often."""
         piece = Piece()
         joined: list[Any] = [None] * len(self._items)
         for places, part in self._answered:
@@ -237,6 +242,9 @@ class _Division:
                 joined[place] = item
             if piece.is_whole(len(places)):
                 yield
+        if len(self._asked) > len(joined):
+            answers = dict(zip(self._items, joined, strict=True))
+            joined = list((yield from each(self._asked, answers.__getitem__, Piece())))
         return self._named.response(**{self._named.answered: tuple(joined)})
 
 

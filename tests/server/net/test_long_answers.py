@@ -9,7 +9,7 @@ import pytest
 
 from coterie_protocol import ApiKey, decode_response, encode_request, response_class
 from coterie_protocol.messages import ListedGroup, ListGroupsRequest, ListGroupsResponse
-from coterie_server.net import CloseReason, Exchange
+from coterie_server.net import CloseReason, Exchange, Limits
 from coterie_server.turns import AT_ONCE, Making, Piece, begin, each
 from tests.server.net.conftest import LogLines
 from tests.server.net.doubles import FakeClient, FakeListener, heartbeat, ok
@@ -150,6 +150,23 @@ def test_an_answer_that_can_not_be_finished_closes_the_connection(log: LogLines)
     run(listener)
     assert client.transport.closing
     assert [line["log_level"] for line in log] == ["error"]
+
+
+def test_an_answer_that_gets_too_long_ends_the_connection_before_it_is_whole(
+    log: LogLines,
+) -> None:
+    listener = FakeListener(
+        Lister(), Limits(write_buffer_high_bytes=1000, write_buffer_max_bytes=1000)
+    )
+    client = listener.connect()
+    client.send(LIST)
+    run(listener)
+    assert client.transport.closing
+    assert not client.payloads()
+    assert "connection.write.buffer.max.bytes" in log[0]["why"]
+    assert len(listener.registry.turns) == 0
+    client.lose()
+    assert listener.registry.stats().closed[CloseReason.HANDLER] == 1
 
 
 def test_who_asks_and_goes_leaves_nothing_behind() -> None:

@@ -105,6 +105,23 @@ async def test_the_answer_is_in_the_requests_order_whichever_shard_answers_first
     assert [result.group_id for result in (await whole.answer).results] == ["g1", "g2", "g3"]
 
 
+@pytest.mark.parametrize("times", [2, BATCH * 4])
+async def test_a_group_that_is_named_again_is_answered_again_and_found_once(times: int) -> None:
+    """Or a short request would make a long answer thousands of times."""
+    asked = [m.OffsetFetchRequestGroup(group_id=g, topics=None) for g in ("g1", "g2")]
+    whole = Pending(m.OffsetFetchRequest(groups=(*asked, *asked[:1] * times)), 8)
+    parts = parts_of(whole)
+    assert [parts[n].message.groups for n in (0, 1)] == [(asked[1],), (asked[0],)]
+    found = {
+        shard: m.OffsetFetchResponseGroup(group_id=part.message.groups[0].group_id, topics=())
+        for shard, part in parts.items()
+    }
+    for shard, part in parts.items():
+        part.reply(m.OffsetFetchResponse(groups=(found[shard],)))
+    answer = finished(await whole.answer)
+    assert answer.groups == (found[1], found[0], *[found[1]] * times)
+
+
 async def test_lists_of_groups_are_joined() -> None:
     whole = Pending(m.ListGroupsRequest(), 4)
     for shard, part in parts_of_list(whole, 1, 1).items():

@@ -71,6 +71,7 @@ class Client:
     advertised = Address("127.0.0.1", 9092)
     principal = ANONYMOUS
     opened_ms = 0
+    answer_max_bytes = 1000
 
     turns = Turns(lambda _turn: None)
 
