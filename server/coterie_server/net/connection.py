@@ -93,9 +93,7 @@ class Connection(asyncio.Protocol):
         self.exchanges, self.hurry = self._outgoing.exchanges, self._outgoing.hurry
         # Read, but to wait until fewer are in flight. While there is a backlog nothing is read.
         self._backlog: list[bytes] = []
-        self._resumption = Resumption(
-            self._outgoing
-        )  # Goes on before the backlog, and holds it up.
+        self._resumption = Resumption(self._outgoing)  # Goes on before the backlog.
         self._scheduled = False  # The backlog is looked at in the loop's next turn.
         self._corked = False  # Answers are collected, to be sent together.
         self._reading = True  # What this connection last told its transport.

@@ -87,8 +87,7 @@ class Node:
         self.forget: Callable[[Collection[str]], None] = lambda _: None
         self._ticker, self._alarm = Ticker(clock, observe), Alarm(clock, self._fire)
         #: How many partitions each topic has.
-        self.topics = TopicCounts()
-        self._shard_count = options.shards
+        self.topics, self._shard_count = TopicCounts(), options.shards
         #: The shards of groups, by number, this node's and others'.
         self.shards: list[GroupShard] = []
         self._router: Router | None = None
