@@ -28,7 +28,15 @@ from coterie_protocol.journal import GroupRecovered
 from coterie_server.group import Group, heartbeat, recovery
 from coterie_server.http import AllowedHosts
 from coterie_server.journal import AcknowledgedState
-from coterie_server.net import connection, guard, registry
+from coterie_server.net import (
+    connection,
+    exchange,
+    guard,
+    outgoing,
+    registry,
+    resumption,
+    time_limits,
+)
 from coterie_server.security import authentication, tokens
 from coterie_server.security.acls import PatternType, Permission
 from coterie_server.security.authorizer import Acls, Authorizer
@@ -205,6 +213,35 @@ def backlog_leaves_reading_off(work_off: Any, client: Any) -> None:
         lambda self: going_on(self) if self._backlog or self._full else None,
     ):
         work_off(client)
+
+
+@_bug(exchange.Exchange, "resume", "tests/server/net/test_resuming.py")
+def all_let_go_at_once(_: Any, _exchange: Any, action: Callable[[], None]) -> None:
+    """Requests that have waited for one thing are all handled in the turn in which it comes."""
+    action()
+
+
+@_bug(resumption.Resumption, "_may_go_on", "tests/server/net/test_resuming.py")
+def first_waits_for_what_is_behind(_: Any, waiting: Any, waited: Any, path: Any) -> bool:
+    """A request that has waited waits for answers behind it to be sent, which wait for it."""
+    is_held_up = path.in_turns or waiting._outgoing.is_clogged
+    return waited.takes_turns or not is_held_up
+
+
+@_bug(clock.Alarm, "rest", "tests/server/serving/test_clock.py")
+def held_heartbeats_come_too_late(*_: Any) -> None:
+    """Members whose heartbeats were held expire before these are heard."""
+
+
+@_bug(outgoing.Outgoing, "is_clogged", "tests/server/net/test_answers_behind.py")
+def ready_answers_pile_up(*_: Any) -> bool:
+    """Behind a request that waits, any number of answers is made."""
+    return False
+
+
+@_bug(time_limits.TimeLimits, "note_read", "tests/server/net/test_time.py")
+def steady_reader_closed(*_: Any) -> None:
+    """A client that reads a long answer all the time has to have read it in one timeout."""
 
 
 @_bug(registry, "_is_closed", "tests/server/net/test_reading.py")
