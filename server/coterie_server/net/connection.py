@@ -198,7 +198,7 @@ class Connection(asyncio.Protocol):
             return
         if taken < len(payloads):
             self._backlog = payloads[taken:]
-        elif self.incoming.fault is not None and not self._resumption:
+        elif self.incoming.fault is not None and not self._resumption.waiting:
             reason, told = reason_of(self.incoming.fault)
             self._tell(reason, **told)
             self.end(reason)
@@ -210,11 +210,14 @@ class Connection(asyncio.Protocol):
     def _handle(self, payloads: list[bytes], received_ms: int) -> int:
         """Handle requests while there is room and time; answer how many were taken."""
         registry, taken = self._registry, 0
-        is_alone = len(payloads) == 1 and not self._resumption
-        time = ENDLESS if is_alone else registry.slices.begin(registry.stopwatch)
-        self._resumption.go_on(self, time)
+        are_many = len(payloads) > 1 or bool(self._resumption.waiting)
+        time = registry.slices.begin(registry.stopwatch) if are_many else ENDLESS
+        if are_many:
+            self._resumption.go_on(self, time)
         for payload in payloads:
-            if self.gone or self._is_busy or self._resumption or time.is_over:
+            if self.gone or self.in_turns or self._full or self._outgoing.is_clogged:
+                break
+            if are_many and (self._resumption.waiting or time.is_over):
                 break
             taken, time.is_used = taken + 1, True
             if self.guard is not None and self.guard.takes(payload, received_ms):
@@ -229,7 +232,8 @@ class Connection(asyncio.Protocol):
                 registry.handle(exchange)
             else:
                 del payloads[taken:]
-        registry.slices.end(time)
+        if are_many:
+            registry.slices.end(time)
         return taken
 
     def authenticate(self, exchange: Exchange) -> None:
@@ -260,7 +264,7 @@ class Connection(asyncio.Protocol):
             self._send(soon=True)
 
     def _send(self, *, soon: bool) -> None:
-        if self.times.is_behind and (unsent_bytes := self._outgoing.excess()):
+        if self.times.behind_since is not None and (unsent_bytes := self._outgoing.excess()):
             self.close_for(CloseReason.UNREAD_REPLIES, found=unsent_bytes)
         else:
             self._outgoing.write_ready(soon=soon)
@@ -274,7 +278,8 @@ class Connection(asyncio.Protocol):
         if self._registry.stopping and not self.exchanges:
             self.end(CloseReason.STOPPING)
             return
-        has_room = self._resumption.is_ready(self) if self._resumption else not self._is_busy
+        may_begin = not (self._full or self.in_turns or self._outgoing.is_clogged)
+        has_room = self._resumption.is_ready(self) if self._resumption.waiting else may_begin
         if self._left_over and has_room and not (self.times.is_behind or self._scheduled):
             self._scheduled = True
             self._registry.call_soon(self._work_off)
@@ -283,22 +288,17 @@ class Connection(asyncio.Protocol):
     @property
     def _left_over(self) -> bool:
         """Whether something came that is still to be dealt with."""
-        return bool(self._resumption or self._backlog) or self.incoming.fault is not None
+        return bool(self._resumption.waiting or self._backlog) or self.incoming.fault is not None
 
     @property
     def _full(self) -> bool:
         return len(self.exchanges) >= self.window
 
-    @property
-    def _is_busy(self) -> bool:
-        """Whether what comes has to wait for what came before."""
-        return bool(self._full or self.in_turns or self._outgoing.is_clogged)
-
     def _regulate(self) -> None:
         """Read if and only if there is room for what may come."""
         if self.gone:
             return
-        busy = self._left_over or self._full or self.times.is_behind
+        busy = self._left_over or self._full or self.times.behind_since is not None
         reading = not (busy or self._registry.stopping)
         if reading == self._reading:
             return
@@ -393,7 +393,7 @@ class Connection(asyncio.Protocol):
         exchanges = self._outgoing.take_all()
         self.incoming.let_go()
         self._fast_path.forget()
-        self._resumption.clear()
+        self._resumption.waiting.clear()
         self._backlog, self.guard = [], None  # The guard leads back here.
         for exchange in exchanges:
             exchange.abandon()

@@ -71,19 +71,16 @@ class Incoming:
     def decode(self, payload: bytes) -> Request | bytes | None:
         """The request that was cut, or the answer to one that can't be read; None at a `fault`."""
         try:
-            return self._decode(payload)
+            if payload[_API] != _COMMIT:
+                return decode_request(payload)
+            if self._commits is None:
+                self._commits = CommitDecoder()
+            return self._commits.decode(payload)
         except ProtocolError as error:
             answer = answer_to_unsupported(error)
             if answer is None:
                 self.fault = error
             return answer
-
-    def _decode(self, payload: bytes) -> Request:
-        if payload[_API] != _COMMIT:
-            return decode_request(payload)
-        if self._commits is None:
-            self._commits = CommitDecoder()
-        return self._commits.decode(payload)
 
     def _note_unfinished(self, now: float, *, is_new: bool) -> None:
         """Keep the time and the account of the frame that is not whole yet."""

@@ -31,23 +31,20 @@ class _Path(Protocol):
 class Resumption:
     """The requests of one connection that are to be gone on with."""
 
-    __slots__ = ("_actions", "_outgoing")
+    __slots__ = ("_outgoing", "waiting")
 
     def __init__(self, outgoing: Outgoing) -> None:
         self._outgoing = outgoing
-        #: A request of which parts have waited has several.
-        self._actions: dict[Exchange, list[Callable[[], None]]] = {}
-
-    def __len__(self) -> int:
-        return len(self._actions)
+        #: What is to be done; for a request of which parts have waited, several things.
+        self.waiting: dict[Exchange, list[Callable[[], None]]] = {}
 
     def add(self, exchange: Exchange, action: Callable[[], None]) -> None:
         """Have done what goes on with a request."""
-        self._actions.setdefault(exchange, []).append(action)
+        self.waiting.setdefault(exchange, []).append(action)
 
     def is_ready(self, path: _Path) -> bool:
         """Whether one can be gone on with."""
-        return any(self._may_go_on(exchange, path) for exchange in self._actions)
+        return any(self._may_go_on(exchange, path) for exchange in self.waiting)
 
     def _may_go_on(self, exchange: Exchange, path: _Path) -> bool:
         """Whether it need not wait for another answer; that never waits for this one in turn."""
@@ -56,20 +53,16 @@ class Resumption:
         is_first = exchange is self._outgoing.exchanges[0]
         return not path.in_turns and (is_first or not self._outgoing.is_clogged)
 
-    def clear(self) -> None:
-        """Go on with nothing."""
-        self._actions.clear()
-
     def go_on(self, path: _Path, time: Slice) -> None:
         """Go on with requests until the time is over, but with one at least if any can be.
 
         Like those that come, they wait while a long answer is made for their client, or too much
         is ready behind one that is awaited.
         """
-        for exchange in [each for each in self._outgoing.exchanges if each in self._actions]:
+        for exchange in [each for each in self._outgoing.exchanges if each in self.waiting]:
             if path.gone or time.is_over:
                 break
             if self._may_go_on(exchange, path):
                 time.is_used = True
-                for action in self._actions.pop(exchange):
+                for action in self.waiting.pop(exchange):
                     action()

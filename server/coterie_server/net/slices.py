@@ -39,7 +39,7 @@ class Slice:
         return self._stopwatch() - self.began_at
 
 
-#: That of a request which comes alone.
+#: For a request that comes alone, for which none is measured.
 ENDLESS: Final = Slice(lambda: 0.0, math.inf)
 
 
