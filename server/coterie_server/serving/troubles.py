@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, TypeVar, final
+import re
+from typing import TYPE_CHECKING, Final, TypeVar, final
 
 from coterie_server.log.logger import get_logger
 
@@ -16,28 +17,36 @@ T = TypeVar("T")
 
 _log = get_logger(__name__)
 
+#: What may be another each time the same reason is given: how long something is valid, an address
+#: that is tried, the place in the database's log.
+_NUMBER: Final = re.compile(r"\d+")
+
 
 @final
 class Trouble:
     """One thing that is asked of the store again and again.
 
-    The log is told how its trouble `begins` and `ends`.  It has begun, too, if an answer takes
-    longer than `patience_s`; whenever it begins, `doubt` is called.
+    The log is told how its trouble `begins`, once for each reason, and how it `ends`.  It has
+    begun, too, if an answer takes longer than `patience_s`; whenever it begins, `doubt` is called.
     """
 
-    __slots__ = ("_begins", "_doubt", "_ends", "_patience_s", "why")
+    __slots__ = ("_begins", "_doubt", "_ends", "_patience_s", "_told", "why")
 
     def __init__(
         self, begins: str, ends: str, patience_s: float, doubt: Callable[[], None]
     ) -> None:
         self._begins, self._ends = begins, ends
         self._patience_s, self._doubt = patience_s, doubt
+        #: The reasons that the log was told since it began, without their numbers.
+        self._told: set[str] = set()
         #: Why it can't be done; empty if it can.
         self.why = ""
 
     def begin(self, why: str) -> None:
         """It can't be done now."""
-        if why != self.why:
+        reason = _NUMBER.sub("", why)
+        if reason not in self._told:
+            self._told.add(reason)
             _log.warning(self._begins, error=why)
         self.why = why
         self._doubt()
@@ -46,6 +55,7 @@ class Trouble:
         """It was done."""
         if self.why:
             _log.warning(self._ends)
+        self._told.clear()
         self.why = ""
 
     async def answer_to(self, asking: Coroutine[object, object, T]) -> T:
