@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import signal
 
 from coterie_client import Group, Partition
 from coterie_server.embedded import EmbeddedNode
@@ -45,6 +46,8 @@ async def main(store: str, host: str | None) -> None:
         )
         async with group:
             await group.run(work)
+        # The group has ended, and with it how it handles signals; the node hands over yet.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 if __name__ == "__main__":

@@ -351,6 +351,8 @@ class Group:
             self._changes.leave_out_unread()
         if self._shutting is None:
             self._shutting = asyncio.create_task(self._shut_down(), name="coterie closing")
+            if self._signals is not None:
+                self._shutting.add_done_callback(self._signals.unlisten)
         cancelled: asyncio.CancelledError | None = None
         while not self._shutting.done():
             try:
@@ -380,8 +382,6 @@ class Group:
         finally:
             if self._last_resort is not None:
                 self._last_resort.cancel()
-            if self._signals is not None:
-                self._signals.unlisten()
             await self._driver.aclose()
             await self._network.aclose()
 

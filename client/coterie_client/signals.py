@@ -59,7 +59,7 @@ class StopSignals:
             ) from None
         self._handler = handler
 
-    def unlisten(self) -> None:
+    def unlisten(self, _: object = None) -> None:
         """Leave the signals alone; after the last group, they are handled as before the first."""
         if self._handler is not None:
             self._handler.remove(self)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ __all__ = ["EXAMPLES", "Program"]
 
 EXAMPLES: Final = Path(__file__).parents[2] / "examples"
 _END_S: Final = 60.0
+_AGAIN_S: Final = 0.01
 
 
 class Program:
@@ -38,9 +40,13 @@ class Program:
         """What it has printed."""
         return self._log_path.read_text(encoding="utf-8", errors="replace")
 
-    def stop(self) -> None:
+    def stop(self, *, again_and_again: bool = False) -> None:
         """Ask it to stop, as a service manager does, and see that it does so in good order."""
         self._process.send_signal(signal.SIGTERM)
+        while again_and_again and self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_AGAIN_S)
         code = self._process.wait(_END_S)
         assert code == 0, self.log
         assert "Traceback" not in self.log, self.log

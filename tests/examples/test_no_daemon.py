@@ -43,5 +43,5 @@ def test_workers_go_on_when_one_dies_that_had_groups(tmp_path: Path) -> None:
             eventually(lambda: len(owners(store)) == 1, "all shards of the second one")
             taken = {each: offset for each, offset in worked_on(second).items() if offset > 0}
             assert len(taken) > PARTITIONS / 2  # it goes on where the first one stopped
-            second.stop()
+            second.stop(again_and_again=True)
     assert not owners(store)

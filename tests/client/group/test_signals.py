@@ -14,6 +14,7 @@ import uvloop
 from coterie_client import Assigned, Group, GroupMisuseError, Phase
 from coterie_client.events import AssignmentReceived, GroupLeft
 from coterie_client.signals import StopSignals
+from coterie_client.wire.network import Network
 from tests.client.group.world import world
 
 BOTH = (signal.SIGTERM, signal.SIGINT)
@@ -89,6 +90,23 @@ async def test_groups_that_ended_are_not_stopped_and_others_are() -> None:
         async for _ in stays.changes():
             pass
         assert stays.is_over
+
+
+@pytest.mark.asyncio
+async def test_second_signal_changes_nothing_while_connections_are_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The process would die of it, though it may have more to put in order behind its group."""
+    close = Network.aclose
+
+    async def aclose(self: Network) -> None:
+        signal.raise_signal(signal.SIGTERM)
+        await turns(1)
+        await close(self)
+
+    async with lonely_group() as group:
+        monkeypatch.setattr(Network, "aclose", aclose)
+    assert group.is_over
 
 
 @pytest.mark.asyncio
