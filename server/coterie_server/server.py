@@ -169,6 +169,8 @@ class Server:
         store = await self._parts.enter_async_context(self._open_store())
         backfill = self._make_backfill()
         journal = self._start_journal()
+        authenticators = await Authenticators.make(self.options, store)
+        self._parts.push_async_callback(authenticators.close)  # when all who log in are answered
         listener = await self._make_listener()
         view = NodeView(listener, journal)
         http = self._http = HttpService(self.options)
@@ -176,8 +178,6 @@ class Server:
         await http.start(view, backfill, self.metrics)
         # Clients can connect from here on; their requests wait for the node.
         self._parts.push_async_callback(listener.close, settings.shutdown_timeout_ms / 1000)
-        authenticators = await Authenticators.make(self.options, store)
-        self._parts.push_async_callback(authenticators.close)
         terms = self._make_terms(authenticators)
         node_options = await self._listen(listener, terms, http, is_shared=store.is_shared)
         self._tls.add(http.tls)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from pathlib import Path
 
 import pytest
 
+from coterie_protocol import messages as m
 from coterie_server.address import Address
 from coterie_server.authenticators import Authenticators, first_credentials
 from coterie_server.config.listeners import ListenerOptions
@@ -13,9 +16,12 @@ from coterie_server.config.options import ServerOptions
 from coterie_server.config.setting import SettingsError
 from coterie_server.config.settings import Settings
 from coterie_server.net import Terms
+from coterie_server.net.check_queue import Job
 from coterie_server.net.guard import Authenticator
 from coterie_server.security import ScramMechanism, SecurityProtocol
+from coterie_server.server import Server
 from coterie_server.storage import open_store
+from tests.live.wire import Wire
 
 SASL, PLAINTEXT = SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.PLAINTEXT
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -133,3 +139,46 @@ async def test_nodes_on_a_store_share_a_secret_and_others_do_not() -> None:
                 secrets.append(authenticators.secret)
     assert secrets[0] == secrets[1] != secrets[2] == secrets[3]
     assert len(secrets[0]) == 32
+
+
+@pytest.mark.asyncio
+async def test_logins_that_wait_for_their_turn_are_answered_when_the_server_stops(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two passwords are checked at a time."""
+    started, may_end = threading.Semaphore(0), threading.Event()
+    run = Job.run
+
+    def slowly(job: Job) -> None:
+        started.release()
+        may_end.wait()
+        run(job)
+
+    monkeypatch.setattr(Job, "run", slowly)
+    server = Server(login_options())
+    await server.start()
+    wires = [await Wire.open(server.address.port) for _ in range(5)]
+    for wire in wires:
+        await wire.ask(m.SaslHandshakeRequest(mechanism="PLAIN"), 1)
+    asked = m.SaslAuthenticateRequest(auth_bytes=b"\0ann\0secret")
+    answers = [asyncio.create_task(wire.ask(asked, 2)) for wire in wires]
+    await asyncio.to_thread(lambda: [started.acquire() for _ in range(2)])
+    stopping = asyncio.create_task(server.stop())
+    await asyncio.sleep(0)
+    may_end.set()
+    assert [(await each).error_code for each in answers] == [0] * len(wires)
+    await stopping
+    for wire in wires:
+        wire.close()
+
+
+def login_options() -> ServerOptions:
+    users = f'{MODULE} required user_ann="secret";'
+    settings = Settings.load(
+        environ={
+            "COTERIE_SASL_ENABLED_MECHANISMS": "PLAIN",
+            "COTERIE_LISTENER_NAME_IN_PLAIN_SASL_JAAS_CONFIG": users,
+        }
+    )
+    listener = ListenerOptions(Address("127.0.0.1", 0), name="IN", protocol=SASL)
+    return ServerOptions(settings=settings, listeners=(listener,), http=None)
