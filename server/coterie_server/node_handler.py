@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from coterie_protocol.messages import HeartbeatRequest, HeartbeatResponse
@@ -17,6 +17,8 @@ __all__ = ["Gate", "NodeHandler"]
 #: Sees a request before the node does; returns True if it has taken the request from it.
 Gate = Callable[["Exchange"], bool]
 
+_STOPPING: Final = "the node is stopping"
+
 
 class NodeHandler:
     """Hands requests to the node; those that come before it is ready wait, in their order."""
@@ -25,16 +27,19 @@ class NodeHandler:
         self._gate = gate
         self._node: Node | None = None
         self._waiting: dict[Exchange, None] = {}
+        self._is_closed = False
 
     def handle(self, exchange: Exchange) -> None:
         """Take a request."""
         if self._gate is not None and self._gate(exchange):
             return
-        if self._node is None:
+        if self._node is not None:
+            self._node.handle(exchange)
+        elif self._is_closed:
+            exchange.close(_STOPPING)
+        else:
             self._waiting[exchange] = None
             exchange.when_gone(self._waiting.pop)
-        else:
-            self._node.handle(exchange)
 
     def try_heartbeat(self, message: HeartbeatRequest, sender: Sender) -> HeartbeatResponse | None:
         """The answer to a heartbeat, if it can be given at once."""
@@ -49,3 +54,9 @@ class NodeHandler:
         for exchange in waiting:
             exchange.when_gone(None)
             exchange.resume(partial(node.handle, exchange))
+
+    def close(self) -> None:
+        """Hang up on those who wait for a node that is stopped before it was ready."""
+        self._is_closed = True
+        for exchange in list(self._waiting):
+            exchange.close(_STOPPING)

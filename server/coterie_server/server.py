@@ -165,34 +165,34 @@ class Server:
     # -- starting ------------------------------------------------------------------------------
 
     async def _start(self) -> None:
-        began, settings = time.monotonic(), self.options.settings
-        store = await self._parts.enter_async_context(self._open_store())
+        began, settings, parts = time.monotonic(), self.options.settings, self._parts
+        store = await parts.enter_async_context(self._open_store())
         backfill = self._make_backfill()
         journal = self._start_journal()
         authenticators = await Authenticators.make(self.options, store)
-        self._parts.push_async_callback(authenticators.close)  # when all who log in are answered
+        parts.push_async_callback(authenticators.close)  # when all who log in are answered
         listener = await self._make_listener()
         view = NodeView(listener, journal)
         http = self._http = HttpService(self.options)
-        self._parts.push_async_callback(http.close)
+        parts.push_async_callback(http.close)
         await http.start(view, backfill, self.metrics)
         # Clients can connect from here on; their requests wait for the node.
-        self._parts.push_async_callback(listener.close, settings.shutdown_timeout_ms / 1000)
+        parts.push_async_callback(listener.close, settings.shutdown_timeout_ms / 1000)
+        parts.callback(authenticators.logins.close)
+        parts.callback(self._handler.close)
         terms = self._make_terms(authenticators)
         node_options = await self._listen(listener, terms, http, is_shared=store.is_shared)
-        self._tls.add(http.tls)
-        self._parts.push_async_callback(self._tls.close)
+        parts.push_async_callback(self._tls.close)
         self._tls.start()
         node = self._node = self._make_node(store, node_options)
         checks = self.access.authorizer is not None
         secret, tls = authenticators.secret, terms[0].tls
         node.ask = Asker.of(node_options.node_id, secret, tls, always_proves=checks)
-        self._parts.push_async_callback(node.stop)
-        self._parts.callback(listener.stop_accepting)
+        parts.push_async_callback(node.stop)
+        parts.callback(listener.stop_accepting)
         # Clients that look for a group's coordinator meanwhile still find it here.
-        linger_s = settings.shutdown_linger_ms / 1000
-        self._parts.push_async_callback(hand_over, node, listener, linger_s)
-        self._parts.callback(view.close)
+        parts.push_async_callback(hand_over, node, listener, settings.shutdown_linger_ms / 1000)
+        parts.callback(view.close)
         users = await first_credentials(settings)
         await start_in_own_place(node, store, node_options, self.options.topics, users)
         if self.access.authorizer is None and node.cluster.others_go_by_acls:
@@ -213,8 +213,7 @@ class Server:
         view.open(node)
 
     def _open_store(self) -> Store:
-        options = self.options
-        worker = options.worker
+        options, worker = self.options, self.options.worker
         # For its workers, a supervisor holds the directory.
         if options.data_dir is not None and worker is None:
             self._parts.enter_context(hold_directory(options.data_dir))
@@ -285,6 +284,7 @@ class Server:
     ) -> NodeOptions:
         """Begin to listen; only then are the ports known."""
         options, settings, at = self.options, self.options.settings, http.address
+        self._tls.add(http.tls)
         for each, of_each in zip(options.listeners, terms, strict=True):
             self._tls.add(of_each.tls)
             try:

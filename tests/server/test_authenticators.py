@@ -155,7 +155,7 @@ async def test_logins_that_wait_for_their_turn_are_answered_when_the_server_stop
         run(job)
 
     monkeypatch.setattr(Job, "run", slowly)
-    server = Server(login_options())
+    server = Server(options(SASL))
     await server.start()
     wires = [await Wire.open(server.address.port) for _ in range(5)]
     for wire in wires:
@@ -172,13 +172,45 @@ async def test_logins_that_wait_for_their_turn_are_answered_when_the_server_stop
         wire.close()
 
 
-def login_options() -> ServerOptions:
+def options(protocol: SecurityProtocol) -> ServerOptions:
     users = f'{MODULE} required user_ann="secret";'
     settings = Settings.load(
         environ={
             "COTERIE_SASL_ENABLED_MECHANISMS": "PLAIN",
             "COTERIE_LISTENER_NAME_IN_PLAIN_SASL_JAAS_CONFIG": users,
+            "COTERIE_SHUTDOWN_TIMEOUT_MS": "600000",
         }
     )
-    listener = ListenerOptions(Address("127.0.0.1", 0), name="IN", protocol=SASL)
+    listener = ListenerOptions(Address("127.0.0.1", 0), name="IN", protocol=protocol)
     return ServerOptions(settings=settings, listeners=(listener,), http=None)
+
+
+@pytest.mark.parametrize("protocol", [PLAINTEXT, SASL])
+@pytest.mark.asyncio
+async def test_clients_that_wait_for_a_node_are_hung_up_on_if_it_is_stopped_first(
+    monkeypatch: pytest.MonkeyPatch, protocol: SecurityProtocol
+) -> None:
+    """Or the stop would wait for their answers, for which there is no node."""
+    is_asked = asyncio.Event()
+
+    async def wait(*_: object) -> None:
+        is_asked.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr("coterie_server.server.start_in_own_place", wait)
+    server = Server(options(protocol))
+    starting = asyncio.create_task(server.start())
+    await is_asked.wait()
+    wire = await Wire.open(server.address.port)
+    if protocol is SASL:
+        await wire.ask(m.SaslHandshakeRequest(mechanism="PLAIN"), 0)
+        wire.send_bytes(b"\0\0\0\x0b\0ann\0secret")
+    else:
+        wire.send(m.MetadataRequest(topics=None), 4)
+    for _ in range(10):  # until it is read
+        await asyncio.sleep(0)
+    starting.cancel()
+    async with asyncio.timeout(60):
+        await asyncio.wait({starting})
+    await wire.until_closed()
+    wire.close()

@@ -51,6 +51,7 @@ _SIZE_BYTES: Final = 4
 #: How much is logged of a name that a client made up.
 _NAME_MAX: Final = 100
 
+_STOPPING: Final = "the node is stopping"
 _ALREADY: Final = "SaslAuthenticate request received after successful authentication"
 
 
@@ -89,9 +90,13 @@ class Logins:
         #: Whether the users are known.  Before that, none could be told from one that there isn't.
         self.is_open = False
         self._waiting: dict[Exchange, Callable[[], None]] = {}
+        self._is_closed = False
 
     def wait(self, exchange: Exchange, go_on: Callable[[], None]) -> None:
         """Have something done when the users are known, unless the client has gone."""
+        if self._is_closed:
+            exchange.close(_STOPPING)
+            return
         self._waiting[exchange] = go_on
         exchange.when_gone(self._waiting.pop)
 
@@ -103,6 +108,12 @@ class Logins:
             go_on = self._waiting.pop(exchange)
             exchange.when_gone(None)
             go_on()
+
+    def close(self) -> None:
+        """Hang up on those who wait, as the node is stopped before it was ready."""
+        self._is_closed = True
+        for exchange in list(self._waiting):
+            exchange.close(_STOPPING)
 
 
 @dataclass(frozen=True, slots=True)
