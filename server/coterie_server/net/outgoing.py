@@ -81,16 +81,13 @@ class Outgoing:
 
         With `soon`, they leave in the loop's next turn, together with those to other clients.
         """
-        together = list[bytes]()
-        together_bytes = 0
-        for frame in self._take_ready():
-            if together and together_bytes + len(frame) > _WRITTEN_TOGETHER_MAX_BYTES:
-                self.write(b"".join(together), soon=soon)
-                together, together_bytes = [], 0
-            together.append(frame)
-            together_bytes += len(frame)
-        if together:
-            self.write(b"".join(together), soon=soon)
+        exchanges = self.exchanges
+        while exchanges and (data := exchanges[0].frame) is not None:
+            exchanges.popleft()
+            self.finished_bytes -= len(data)
+            if exchanges and exchanges[0].frame is not None:
+                data += b"".join(self._also_ready(len(data)))
+            self.write(data, soon=soon)
         if self.has_patient and self.is_clogged:
             self.hurry()
 
@@ -115,8 +112,12 @@ class Outgoing:
         if data:
             self.transport.write(data)
 
-    def _take_ready(self) -> Iterator[bytes]:
+    def _also_ready(self, taken_bytes: int) -> Iterator[bytes]:
+        """Take what is ready behind an answer, for as long as all of it is short."""
         while self.exchanges and (frame := self.exchanges[0].frame) is not None:
+            taken_bytes += len(frame)
+            if taken_bytes > _WRITTEN_TOGETHER_MAX_BYTES:
+                break
             self.exchanges.popleft()
             self.finished_bytes -= len(frame)
             yield frame
