@@ -138,7 +138,8 @@ complete_ms | BIGINT | how long the second phase took; null if it did not end wi
 total_ms | BIGINT | how long all of it took
 partitions | BIGINT | how many partitions were assigned; null if the assignment can't be read
 moved | BIGINT | how many partitions have another owner than before; the former one may have
-    gone, or given them up in the round before
+    gone, or given them up in the round before, also before a restart of the node, which then does
+    not count them itself
 revoked | BIGINT | how many partitions were taken from their owners
 kept | BIGINT | how many partitions stayed with their owner, of those that had one before and
     after
