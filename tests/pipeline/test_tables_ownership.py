@@ -368,6 +368,9 @@ def test_members_were_waited_for_before_a_restart_too(tables: TableRows) -> None
     ]
     (late,) = tables.row("rebalances", "restarted-in-a-phase", "late", rebalance=2)
     assert [(each["member"], each["after_ms"]) for each in late] == [("a", 4300), ("b", 4100)]
+    # A restart after they had joined makes no difference.
+    (late,) = tables.row("rebalances", "restarted-in-a-second-phase", "late", rebalance=2)
+    assert [(each["member"], each["after_ms"]) for each in late] == [("a", 100), ("b", 20)]
 
 
 def test_a_restart_between_the_rounds_of_a_hand_over_ends_no_gap(tables: TableRows) -> None:

@@ -181,10 +181,11 @@ class Rebalances:
             running.knew_at_end = self._is_known
         if line.kind in (_STARTED, _JOINED, _COMPLETED, _EMPTIED):
             running.lines[line.kind] = line
-        elif line.kind in _AWAITED and _JOINED not in running.lines:
-            running.others.append(line)
-        elif line.kind == _RECOVERED:
-            running.phase_ms = line.at
+        elif _JOINED not in running.lines:
+            if line.kind in _AWAITED:
+                running.others.append(line)
+            elif line.kind == _RECOVERED:
+                running.phase_ms = line.at
         if line.kind in (_JOINED, _EMPTIED):
             running.came, running.went = self._came, self._went
             running.detection_ms = self._detection_ms
