@@ -121,7 +121,8 @@ cause_chain | ARRAY<STRING> | the causes from that one to this one; of a longer 
 protocol | STRING | the chosen protocol (assignor)
 leader | STRING | the member that computed the assignment
 members | BIGINT | how many members the generation has
-came | ARRAY<STRING> | the members that joined since the generation before
+came | ARRAY<STRING> | the members that joined since the generation before, but for those that a
+    restart of the node has forgotten, as they were in no generation yet
 went | ARRAY<STRING> | the members that went since the generation before
 dropped | ARRAY<STRING> | the members that were removed because they did not join in time
 awaited | ARRAY<STRING> | the members that had not joined when it began; null if its beginning is

@@ -52,13 +52,13 @@ def _history(lines: Iterable[Line]) -> list[RebalanceRecord]:
 
 def _of_table(row: dict[str, Any]) -> tuple[Any, ...]:
     times = (row["group"], row["started_ms"], row["ended_ms"])
-    counts = (row["moved"] or 0, row["revoked"] or 0)
+    counts = (row["moved"] or 0, row["revoked"] or 0, len(row["came"]), len(row["went"]))
     return (*times, row["outcome"], row["cause"], *counts)
 
 
 def _of_history(rebalance: RebalanceRecord) -> tuple[Any, ...]:
     times = (rebalance.group, rebalance.started_ms, rebalance.ended_ms)
-    counts = (rebalance.moved, rebalance.revoked)
+    counts = (rebalance.moved, rebalance.revoked, rebalance.came.count, rebalance.went.count)
     return (*times, rebalance.outcome.value, rebalance.cause, *counts)
 
 

@@ -373,6 +373,16 @@ def test_members_were_waited_for_before_a_restart_too(tables: TableRows) -> None
     assert [(each["member"], each["after_ms"]) for each in late] == [("a", 100), ("b", 20)]
 
 
+def test_members_that_a_restart_forgot_did_not_come(tables: TableRows) -> None:
+    # One had joined for the generation, which had not begun, and comes again under another id.
+    columns = ("came", "went", "members")
+    row = tables.row("rebalances", "forgotten-by-a-restart", *columns, rebalance=2)
+    assert row == (["c2"], ["b"], 2)
+    # It is lost, and so is not missing from those that went.
+    row = tables.row("member_sessions", "forgotten-by-a-restart", "began", "ended", member="c1")
+    assert row == ("joined", "lost")
+
+
 def test_a_restart_between_the_rounds_of_a_hand_over_ends_no_gap(tables: TableRows) -> None:
     row = tables.row("ownership_faults", "restarted-between-rounds", *_FAULT, "next_holder")
     assert row == ("gap", 1, 1110, 6110, 5000, 5000, "revocation_follow_up", "b")

@@ -199,7 +199,10 @@ class Rebalances:
                 self._went.append(line["member"])
                 if line["how"] in DEATHS:
                     self._detection_ms = max(self._detection_ms or 0, line["silent_ms"])
-            case "phase_joined" | "group_emptied":
+            case "group_recovered" if line["state"] in IN_REBALANCE:
+                # Members that were in no generation yet were not stored, and will come anew.
+                self._came = []
+            case "phase_joined" | "group_emptied" | "group_recovered":
                 self._came, self._went, self._detection_ms = [], [], None
 
     def _follow_moves(self, line: Placed) -> None:

@@ -62,7 +62,14 @@ expected AS (
     WHERE NOT EXISTS (
         FROM control AS n
         WHERE n.grp = m.grp AND n.pos > c.pos AND n.pos < m.generation_pos
-            AND n.kind IN ('phase_joined', 'group_emptied')
+            AND (
+                n.kind IN ('phase_joined', 'group_emptied')
+                -- Members that were in no generation yet are not read back.
+                OR n.kind = 'group_recovered' AND (
+                    c.kind = 'member_joined'
+                    OR (n.body ->> 'state') NOT IN ('PreparingRebalance', 'CompletingRebalance')
+                )
+            )
     )
 ), moved AS (
     SELECT grp, rebalance,

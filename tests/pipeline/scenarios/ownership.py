@@ -395,6 +395,23 @@ def gone_before_a_restart() -> JournalBuilder:
 
 
 @scenario
+def forgotten_by_a_restart() -> JournalBuilder:
+    """A member comes and another one goes, and the node is killed before the generation begins."""
+    builder = JournalBuilder("forgotten-by-a-restart")
+    builder.founded(0, a=[0], b=[1])
+    builder.joined(1000, "c1")
+    builder.started(1000, "member_joined", ["a", "b"])
+    builder.gone(2000, "b")
+    builder.begin_file()
+    builder.recovered(5000, "PreparingRebalance", a=[0])
+    builder.node_started(5000)
+    builder.joined(6000, "c2")
+    builder.phase(7000, 2000, {"a": (2000, [0]), "c2": (1000, [])})
+    builder.completed(7010, {"a": [0], "c2": [1]})
+    return builder
+
+
+@scenario
 def restarted_between_rounds() -> JournalBuilder:
     """A member has given up a partition, and the node is killed before another one gets it."""
     builder = JournalBuilder("restarted-between-rounds")
