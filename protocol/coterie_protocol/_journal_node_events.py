@@ -96,3 +96,5 @@ class ShardGiven(Event):
     #: Under which it had the shard.
     epoch: str
     how: str
+    #: How many shards the groups are spread over.
+    shards: int = 50

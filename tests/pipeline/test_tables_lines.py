@@ -281,6 +281,13 @@ def test_rebalance_that_hangs_goes_on_until_its_nodes_journal_ends(tables: Table
     ]
 
 
+def test_of_a_group_that_was_given_away_nothing_is_known_from_then_on(tables: TableRows) -> None:
+    columns = ("from_ms", "to_ms", "is_open")
+    row = tables.row("ownership_faults", "hung-and-handed-over", *columns)
+    assert row == (1000, 1090, True)
+    assert tables.rows("advice", "hung-and-handed-over", "rule") == []
+
+
 # -- members --------------------------------------------------------------------------------------
 
 

@@ -116,6 +116,9 @@ PUBLIC = {
         OWN_TAGS_FROM Primitive RECORDS STRING UUID VersionRange WireType declaration_of
         declarations field replaced request response struct
     """,
+    "coterie_protocol.shards": """
+        shard_of
+    """,
     "coterie_protocol.strangers": """
         HEAD_BYTES Speech spoken_in
     """,

@@ -132,7 +132,7 @@ class Making:
     @cached_property
     def whole(self) -> Whole:
         """What matters for each group."""
-        return Whole(self.facts.deletions, ends_ms(self.segments, self.facts))
+        return Whole(self.facts.deletions, ends_ms(self.segments, self.facts), self.facts.givings)
 
     @cached_property
     def _outputs(self) -> DataFrame | Mapping[str, DataFrame]:

@@ -37,7 +37,15 @@ from coterie_pipeline.tables import (
     SESSIONS,
 )
 from coterie_pipeline.tables import COMMITS as COMMITS_TABLE
-from coterie_protocol.replay import Deletion, GroupLines, Source, in_time_of, replay_group
+from coterie_protocol.replay import (
+    Deletion,
+    Giving,
+    GroupLines,
+    Source,
+    given_away_ms,
+    in_time_of,
+    replay_group,
+)
 
 __all__ = [
     "LINE_COLUMNS",
@@ -73,6 +81,8 @@ class Whole:
     deletions: Mapping[str, Sequence[Deletion]] = field(default_factory=dict)
     #: By node, when its journal ends.
     ends_ms: Mapping[str, int] = field(default_factory=dict)
+    #: By node, where it gives shards away.
+    givings: Mapping[str, Sequence[Giving]] = field(default_factory=dict)
 
     @property
     def is_of_one_node(self) -> bool:
@@ -223,14 +233,24 @@ class _Group:
         for some in self._order.rest() if self._order is not None else ():
             yield from self._committed(some)
         yield from self._noted(("commits", row) for row in self._commits.finish())
-        # A rebalance that hangs does so for as long as its node tells of anything.
-        end_ms = self._whole.ends_ms.get(self._lines.hangs_on() or "", 0)
-        horizon_ms = max(self._commits.last_ms, end_ms)
+        horizon_ms = max(self._commits.last_ms, self._hangs_until_ms())
         deleted_ms = in_time_of(self._lines, self._whole.deletions)
         replayed = replay_group(self.name, self._lines, deleted_ms, horizon_ms)
         yield from self._noted(replayed)
         yield from (("group_health", row) for row in self._health.rows())
         yield from (("advice", row) for row in self._advice.rows())
+
+    def _hangs_until_ms(self) -> int:
+        """Until when a rebalance goes on that does so as the lines end; 0 if none does.
+
+        That is for as long as its node tells of anything, and has the group.
+        """
+        last = self._lines.hangs_on()
+        if last is None:
+            return 0
+        givings = self._whole.givings.get(last.node, ())
+        given_ms = given_away_ms(self.name, last.last_seq, givings)
+        return self._whole.ends_ms.get(last.node, 0) if given_ms is None else given_ms
 
     def _noted(self, found: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
         for name, row in found:

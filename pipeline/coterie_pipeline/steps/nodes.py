@@ -17,7 +17,8 @@ from coterie_pipeline.steps.parsing import CONTROL, UNREAD
 from coterie_pipeline.steps.survey import Segment
 from coterie_pipeline.tables import NODES
 from coterie_pipeline.tables import UNREAD as UNREAD_LINES
-from coterie_protocol.replay import Deletion
+from coterie_protocol.journal import ShardGiven
+from coterie_protocol.replay import Deletion, Giving
 
 __all__ = ["Facts", "ends_ms", "facts", "nodes", "unread"]
 
@@ -37,6 +38,8 @@ class Facts:
     runs: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
     #: By topic, when it was deleted and by which node's clock, the earliest first.
     deletions: Mapping[str, Sequence[Deletion]] = field(default_factory=dict)
+    #: By node, where it gives shards away.
+    givings: Mapping[str, Sequence[Giving]] = field(default_factory=dict)
     #: By node, ranges of the numbers of lines that can't be read or are in entangled files.
     numbers: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
     #: By node, of entangled files: lines that are repeated, and numbers with different lines.
@@ -49,7 +52,7 @@ class Facts:
 
 def facts(bronze: DataFrame, once: DataFrame, segments: Sequence[Segment]) -> Facts:
     """Ask Spark for all of them in one go: a row for each, with up to three numbers."""
-    asked = [_runs(once), _deletions(once), _reasons(bronze)]
+    asked = [_runs(once), _deletions(once), _givings(once), _reasons(bronze)]
     unread_lines = _unread(bronze).where("node is not null and seq is not null")
     numbers = in_force(unread_lines, segments).select("node", "seq")
     if any(each.is_entangled for each in segments):
@@ -64,6 +67,7 @@ def facts(bronze: DataFrame, once: DataFrame, segments: Sequence[Segment]) -> Fa
     return Facts(
         {node: each[0] for node, each in found.get("runs", {}).items()},
         _by_topic(found.get("gone", {})),
+        _by_node(found.get("given", {})),
         {node: [(a, b) for a, b, _ in each] for node, each in found.get("range", {}).items()},
         {node: each[0][:2] for node, each in found.get("copies", {}).items()},
         {node: each[0] for node, each in found.get("counted", {}).items()},
@@ -121,6 +125,23 @@ def _by_topic(gone: Mapping[str, Sequence[tuple[int, int, int]]]) -> dict[str, l
         topic, node = json.loads(text)
         found.setdefault(topic, []).extend((ms, node) for ms, _, _ in times)
     return {topic: sorted(each) for topic, each in found.items()}
+
+
+def _givings(once: DataFrame) -> DataFrame:
+    given = once.where((F.col("part") == CONTROL) & is_kind("shard_given"))
+    # A field that a line lacks has its default, which the columns do not know.
+    shards = f"coalesce(shards, {ShardGiven.__dataclass_fields__['shards'].default})"
+    name = f"to_json(array(node, string({shards})))"
+    return _fact(given, "given", name, "seq", "ts", "shard")
+
+
+def _by_node(given: Mapping[str, Sequence[tuple[int, int, int]]]) -> dict[str, list[Giving]]:
+    """Where shards were given away, by nodes and how many there are in one text, by node."""
+    found: dict[str, list[Giving]] = {}
+    for text, lines in given.items():
+        node, shards = json.loads(text)
+        found.setdefault(node, []).extend(Giving(*each, int(shards)) for each in lines)
+    return {node: sorted(each, key=lambda it: it.seq) for node, each in found.items()}
 
 
 def _copies(entangled: DataFrame) -> DataFrame:

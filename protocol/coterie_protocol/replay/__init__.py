@@ -10,7 +10,17 @@ group, and by a few numbers with each rebalance.
 """
 
 from coterie_protocol.replay.deletions import Deletion, in_time_of
+from coterie_protocol.replay.givings import Giving, given_away_ms
 from coterie_protocol.replay.groups import Row, replay_group
 from coterie_protocol.replay.order import GroupLines, Source
 
-__all__ = ["Deletion", "GroupLines", "Row", "Source", "in_time_of", "replay_group"]
+__all__ = [
+    "Deletion",
+    "Giving",
+    "GroupLines",
+    "Row",
+    "Source",
+    "given_away_ms",
+    "in_time_of",
+    "replay_group",
+]

@@ -190,12 +190,12 @@ class GroupLines:
         """All of them in order."""
         return _in_order(self._stints)
 
-    def hangs_on(self) -> str | None:
-        """The node on which a rebalance goes on as the lines end, if one does."""
+    def hangs_on(self) -> Stint | None:
+        """The last stint, if a rebalance goes on as the lines end."""
         stints = self.stints()
         told = (each.is_rebalancing for each in reversed(stints))
         goes_on = next((each for each in told if each is not None), False)
-        return stints[-1].node if goes_on else None
+        return stints[-1] if goes_on else None
 
     def __iter__(self) -> Iterator[Placed]:
         pos, at, last = 0, 0, LastState()

@@ -50,6 +50,11 @@ def _ignore(*_: object) -> None:
     """Do nothing."""
 
 
+def _as_usual() -> int:
+    """The number of shards unless the settings say otherwise."""
+    return 50
+
+
 def call_soon(action: Callable[[], None]) -> None:
     """Do something in the event loop's next turn."""
     asyncio.get_running_loop().call_soon(action)
@@ -75,6 +80,8 @@ class NodeContext:
     ends: PartitionEnds = field(default_factory=PartitionEnds)
     #: Whether other nodes use the store, so that the journal has to tell which shards went where.
     is_shared: bool = False
+    #: How many shards the groups are spread over.
+    count_shards: Callable[[], int] = _as_usual
     #: Told of events, with their dates.
     observe: Callable[[int, Event], None] = _ignore
     #: Told which groups went to another node.

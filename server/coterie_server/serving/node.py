@@ -107,6 +107,7 @@ class Node:
             LimitLog(),
             options.access,
             is_shared=options.look_every_ms is not None,
+            count_shards=lambda: self._shard_count,
             observe=observe,
             forget=lambda groups: self.forget(groups),  # noqa: PLW0108  # it is set later
             arm=self._alarm.arm,
@@ -155,11 +156,9 @@ class Node:
     async def _agree_on_shards(self) -> None:
         """A store keeps the number of shards that it was begun with."""
         wanted = self._options.shards
-        self._shard_count = int(await self._store.agree("shards", str(wanted)))
-        if self._shard_count != wanted:
-            _log.warning(
-                "the store keeps its number of shards", shards=self._shard_count, set=wanted
-            )
+        count = self._shard_count = int(await self._store.agree("shards", str(wanted)))
+        if count != wanted:
+            _log.warning("the store keeps its number of shards", shards=count, set=wanted)
 
     def _make_topic_service(self) -> TopicService:
         context, make = self._context, self._make_catalogue

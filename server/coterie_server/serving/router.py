@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import zlib
 from typing import TYPE_CHECKING, Any
 
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.shards import shard_of
 from coterie_server.net import Exchange
 from coterie_server.serving import discovery
 from coterie_server.serving.access_control import KeptRights
@@ -107,7 +107,7 @@ class Router:
         return self.group_shard(message.group_id).try_heartbeat(message)
 
     def _shard_of(self, group_id: str) -> int:
-        return zlib.crc32(group_id.encode()) % len(self._shards)
+        return shard_of(group_id, len(self._shards))
 
     def _to_group(self, exchange: Exchange) -> None:
         self._shards[self._shard_of(exchange.message.group_id)].handle(exchange)

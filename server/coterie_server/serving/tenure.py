@@ -21,6 +21,7 @@ class Tenure:
         self._observe = context.observe
         self._clock = context.clock
         self._is_shared = context.is_shared
+        self._count_shards = context.count_shards
         #: The epoch under which it has the shard; None if it has not.
         self._epoch: str | None = None
 
@@ -37,5 +38,6 @@ class Tenure:
         """It has the shard no longer, and tells of nothing in it any more."""
         epoch, self._epoch = self._epoch, None
         if self._is_shared and epoch is not None:
-            given = ShardGiven(shard=self._shard, epoch=epoch, how=how)
+            shards = self._count_shards()
+            given = ShardGiven(shard=self._shard, epoch=epoch, how=how, shards=shards)
             self._observe(self._clock.date_ms(), given)

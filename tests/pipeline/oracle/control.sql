@@ -96,10 +96,24 @@ FROM own JOIN stints USING (grp, node, reading)
 WINDOW placed AS (PARTITION BY grp ORDER BY stint, seq)
 ;
 
--- A rebalance that hangs goes on until the end of the journal of its node.
+-- A rebalance that hangs goes on until the end of the journal of its node, or until that gives the
+-- group's shard away.
 CREATE TABLE horizons AS
 WITH ends AS (
     SELECT node, max(ts) AS end_ms FROM lines GROUP BY node
+), gifts AS (
+    SELECT node, seq, ts, CAST(body ->> 'shard' AS BIGINT) AS shard,
+        coalesce(CAST(body ->> 'shards' AS BIGINT), 50) AS shards
+    FROM lines WHERE kind = 'shard_given'
+), last_seqs AS (
+    SELECT grp, node, max(seq) AS last_seq
+    FROM lines WHERE grp <> '' AND kind <> 'offsets_committed' GROUP BY ALL
+), gifts_of_groups AS (
+    SELECT l.grp, l.node, arg_min(g.ts, g.seq) AS given_ms
+    FROM last_seqs AS l
+    JOIN gifts AS g ON g.node = l.node AND g.seq > l.last_seq
+    WHERE g.shards > 0 AND crc_32(l.grp) % g.shards = g.shard
+    GROUP BY ALL
 ), last_marks AS (
     SELECT grp, arg_max(node, pos) AS node, arg_max(
         kind IN ('rebalance_started', 'phase_joined')
@@ -114,5 +128,9 @@ WITH ends AS (
 ), spans AS (
     SELECT grp, min(ts) AS first_ms, max(ts) AS last_ms FROM lines WHERE grp <> '' GROUP BY grp
 )
-SELECT grp, first_ms, greatest(last_ms, CASE WHEN hangs THEN end_ms END) AS horizon_ms
-FROM spans LEFT JOIN last_marks USING (grp) LEFT JOIN ends USING (node)
+SELECT grp, first_ms,
+    greatest(last_ms, CASE WHEN hangs THEN coalesce(given_ms, end_ms) END) AS horizon_ms
+FROM spans
+LEFT JOIN last_marks USING (grp)
+LEFT JOIN ends USING (node)
+LEFT JOIN gifts_of_groups USING (grp, node)

@@ -13,6 +13,7 @@ from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
+from zlib import crc32
 
 import duckdb
 
@@ -84,6 +85,7 @@ def _made(inputs: Mapping[str, Sequence[tuple[Any, ...]]]) -> dict[str, list[dic
         for name, rows in inputs.items():
             _fill(database, name, rows)
         database.execute(_VIEWS)
+        database.create_function("crc_32", lambda text: crc32(text.encode()), ["VARCHAR"], "BIGINT")
         for name in _STEPS:
             database.execute(_sql(name))
         _fill(database, "identities", list(_identities(database)))

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from coterie_protocol.journal import ClockStepped, GroupEmptied, ShardGiven, ShardTaken
+from coterie_protocol.shards import shard_of
 from tests.pipeline.scenarios.writing import ScenarioList
 from tests.support.journal_builder import BEGINNING_MS, JournalBuilder
 
@@ -280,6 +281,25 @@ def hung() -> JournalBuilder:
     builder.started(1000, "admin", ["a", "b"])
     builder.phase(1500, 500, {"a": (100, []), "b": (500, [])})
     other = JournalBuilder("working", node="hung", files=builder.files, seq=builder.seq)
+    other.founded(2000, c=[0])
+    for minutes in range(1, 60):
+        other.committed(minutes * 60_000, "c", p0=minutes)
+    return builder
+
+
+@scenario
+def hung_and_handed_over() -> JournalBuilder:
+    """A node gives a group away while that rebalances, and goes on with other groups."""
+    builder = JournalBuilder("hung-and-handed-over")
+    builder.founded(0, a=[0], b=[1])
+    builder.gone(1000, "b")
+    builder.started(1000, "member_left", ["a"])
+    mine = shard_of(builder.group, 7)
+    for at, shard in ((1050, (mine + 1) % 7), (1090, mine)):
+        builder.line(at, ShardGiven(shard=shard, epoch="7", how="handed_over", shards=7))
+    other = JournalBuilder(
+        "working-on", node="hung-and-handed-over", files=builder.files, seq=builder.seq
+    )
     other.founded(2000, c=[0])
     for minutes in range(1, 60):
         other.committed(minutes * 60_000, "c", p0=minutes)

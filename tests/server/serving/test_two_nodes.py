@@ -269,6 +269,8 @@ class Story:
         faults = list(handover_faults(self.journal, shard_of, LATE_MS))
         assert not faults, "\n".join(faults)
         assert {ShardTaken, ShardGiven} <= {type(line.event) for line in self.journal}
+        given = [line.event for line in self.journal if isinstance(line.event, ShardGiven)]
+        assert {each.shards for each in given} == {SHARDS}
 
     def _befall(self) -> None:
         chance = self.scheduler.random
