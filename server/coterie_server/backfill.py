@@ -12,10 +12,10 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from coterie_protocol.journal import JournalError, RebalanceStarted, read_line
+from coterie_protocol.journal import JournalError, RebalanceStarted, TopicChanged, read_line
 from coterie_server.history.history import History
 from coterie_server.history.record import Beginning, HistoryLimit
-from coterie_server.journal.backwards import BackwardReader, FoundLine, ReadLimits
+from coterie_server.journal.backwards import OF_ALL, BackwardReader, FoundLine, ReadLimits
 from coterie_server.log.logger import get_logger
 
 if TYPE_CHECKING:
@@ -129,10 +129,14 @@ class Backfill:
 
 
 def _replay(lines: Iterable[FoundLine], former: History) -> None:
+    node = ""
     for found in lines:
         try:
             line = read_line(found.text)
         except JournalError:  # also for where lines are missing, which have no text
             former.lines_missing()
-        else:
+            continue
+        node = node if found.kind in OF_ALL else line.node
+        # Several processes of one machine each tell that its clock was set.
+        if line.node == node or isinstance(line.event, TopicChanged):
             former.observe(line.ts, line.event)

@@ -42,11 +42,14 @@ def test_the_oracle_and_the_history_agree(profile: str, tmp_path: Path) -> None:
 
 
 def _history(lines: Iterable[Line]) -> list[RebalanceRecord]:
+    """What the nodes know, each of its own groups and by its own clock."""
     kept: list[RebalanceRecord] = []
-    history = History(_FOR_EVER, _FOR_EVER)
-    history.listen(kept.append)
+    histories: dict[str, History] = {}
     for line in lines:
-        history.observe(line.ts, line.event)
+        if line.node not in histories:
+            histories[line.node] = History(_FOR_EVER, _FOR_EVER)
+            histories[line.node].listen(kept.append)
+        histories[line.node].observe(line.ts, line.event)
     return kept
 
 

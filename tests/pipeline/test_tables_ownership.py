@@ -321,6 +321,20 @@ def test_joins_count_from_when_the_node_came_back(tables: TableRows) -> None:
     assert row == (1000, 5300, 5310, "completed", 220)
 
 
+def test_what_a_rebalance_took_and_cost_is_right_though_the_clock_was_set(
+    tables: TableRows,
+) -> None:
+    # Its dates differ by a minute more, or by half as much.
+    columns = ("started_ms", "ended_ms", "prepare_ms", "complete_ms", "total_ms")
+    assert tables.rows("rebalances", "clock-set", *columns)[1:] == [
+        (1000, 63_010, 2000, 10, 2010),
+        (101_000, 101_510, 1000, 20, 1020),
+        (120_000, 120_510, 500, 10, 510),
+    ]
+    costs = tables.rows("rebalances", "clock-set", "stopped_partition_ms")
+    assert costs[1:] == [(2010 + 1810,), (2 * 620,), (2 * 10,)]
+
+
 def test_time_stands_still_until_a_clock_that_was_set_back_has_caught_up(tables: TableRows) -> None:
     # Nothing ends before it begins, and no owners overlap.
     assert tables.rows("ownership", "set-back", *_INTERVAL, partition=0) == [

@@ -132,7 +132,9 @@ class Making:
     @cached_property
     def whole(self) -> Whole:
         """What matters for each group."""
-        return Whole(self.facts.deletions, ends_ms(self.segments, self.facts), self.facts.givings)
+        found = self.facts
+        ends = ends_ms(self.segments, found)
+        return Whole(found.deletions, ends, found.givings, found.clocks)
 
     @cached_property
     def _outputs(self) -> DataFrame | Mapping[str, DataFrame]:

@@ -38,6 +38,7 @@ from coterie_pipeline.tables import (
 )
 from coterie_pipeline.tables import COMMITS as COMMITS_TABLE
 from coterie_protocol.replay import (
+    ClockSteps,
     Deletion,
     Giving,
     GroupLines,
@@ -83,6 +84,8 @@ class Whole:
     ends_ms: Mapping[str, int] = field(default_factory=dict)
     #: By node, where it gives shards away.
     givings: Mapping[str, Sequence[Giving]] = field(default_factory=dict)
+    #: By node, how its clock was set.
+    clocks: Mapping[str, ClockSteps] = field(default_factory=dict)
 
     @property
     def is_of_one_node(self) -> bool:
@@ -235,7 +238,8 @@ class _Group:
         yield from self._noted(("commits", row) for row in self._commits.finish())
         horizon_ms = max(self._commits.last_ms, self._hangs_until_ms())
         deleted_ms = in_time_of(self._lines, self._whole.deletions)
-        replayed = replay_group(self.name, self._lines, deleted_ms, horizon_ms)
+        clocks = self._whole.clocks
+        replayed = replay_group(self.name, self._lines, deleted_ms, horizon_ms, clocks)
         yield from self._noted(replayed)
         yield from (("group_health", row) for row in self._health.rows())
         yield from (("advice", row) for row in self._advice.rows())

@@ -18,7 +18,7 @@ from coterie_pipeline.steps.survey import Segment
 from coterie_pipeline.tables import NODES
 from coterie_pipeline.tables import UNREAD as UNREAD_LINES
 from coterie_protocol.journal import ShardGiven
-from coterie_protocol.replay import Deletion, Giving
+from coterie_protocol.replay import ClockSteps, Deletion, Giving, clocks_of
 
 __all__ = ["Facts", "ends_ms", "facts", "nodes", "unread"]
 
@@ -36,6 +36,8 @@ class Facts:
     #: By node: how often it started, how often of these after a crash, and how far its clock
     #: was set back, as it told, or went back between lines that are no commits.
     runs: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
+    #: By node, how its clock was set.
+    clocks: Mapping[str, ClockSteps] = field(default_factory=dict)
     #: By topic, when it was deleted and by which node's clock, the earliest first.
     deletions: Mapping[str, Sequence[Deletion]] = field(default_factory=dict)
     #: By node, where it gives shards away.
@@ -52,7 +54,7 @@ class Facts:
 
 def facts(bronze: DataFrame, once: DataFrame, segments: Sequence[Segment]) -> Facts:
     """Ask Spark for all of them in one go: a row for each, with up to three numbers."""
-    asked = [_runs(once), _deletions(once), _givings(once), _reasons(bronze)]
+    asked = [_runs(once), _steps(once), _deletions(once), _givings(once), _reasons(bronze)]
     unread_lines = _unread(bronze).where("node is not null and seq is not null")
     numbers = in_force(unread_lines, segments).select("node", "seq")
     if any(each.is_entangled for each in segments):
@@ -66,6 +68,7 @@ def facts(bronze: DataFrame, once: DataFrame, segments: Sequence[Segment]) -> Fa
         found.setdefault(what, {}).setdefault(name, []).append(tuple(values))
     return Facts(
         {node: each[0] for node, each in found.get("runs", {}).items()},
+        _clocks(found.get("steps", {})),
         _by_topic(found.get("gone", {})),
         _by_node(found.get("given", {})),
         {node: [(a, b) for a, b, _ in each] for node, each in found.get("range", {}).items()},
@@ -110,6 +113,17 @@ def _runs(once: DataFrame) -> DataFrame:
         )
     )
     return _fact(runs, "runs", "node", "starts", "crashes", "back_ms")
+
+
+def _steps(once: DataFrame) -> DataFrame:
+    """Steps of clocks, and starts, at which dates are the clock's again."""
+    control = once.where(F.col("part") == CONTROL)
+    steps = control.where(is_kind("clock_stepped", "node_started"))
+    return _fact(steps, "steps", "node", "seq", "ts", "stepped_ms")
+
+
+def _clocks(steps: Mapping[str, Sequence[tuple[int, int, int]]]) -> Mapping[str, ClockSteps]:
+    return clocks_of((node, *each) for node, own in steps.items() for each in own)
 
 
 def _deletions(once: DataFrame) -> DataFrame:

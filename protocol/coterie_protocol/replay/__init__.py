@@ -9,17 +9,20 @@ does not fit in a temporary file, and sorts there.  What is held grows with the 
 group, and by a few numbers with each rebalance.
 """
 
+from coterie_protocol.replay.clock_steps import ClockSteps, clocks_of
 from coterie_protocol.replay.deletions import Deletion, in_time_of
 from coterie_protocol.replay.givings import Giving, given_away_ms
 from coterie_protocol.replay.groups import Row, replay_group
 from coterie_protocol.replay.order import GroupLines, Source
 
 __all__ = [
+    "ClockSteps",
     "Deletion",
     "Giving",
     "GroupLines",
     "Row",
     "Source",
+    "clocks_of",
     "given_away_ms",
     "in_time_of",
     "replay_group",

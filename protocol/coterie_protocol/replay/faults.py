@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Final
 
+from coterie_protocol.replay.clock_steps import NO_STEPS, ClockSteps
 from coterie_protocol.replay.intervals import Interval
 from coterie_protocol.replay.order import Placed
 
@@ -130,6 +131,9 @@ class Dismissals:
 class Ends:
     """When each rebalance ended, and what it cost by then, by its number."""
 
+    #: How the clock of each node was set.
+    clocks: Mapping[str, ClockSteps] = field(default_factory=dict)
+    nodes: list[str] = field(default_factory=lambda: [""])
     ended_ms: array[int] = field(default_factory=lambda: array("q", [_NOWHERE]))
     ended_pos: array[int] = field(default_factory=lambda: array("q", [_NOWHERE]))
     stopped_ms: list[int] = field(default_factory=lambda: [0])
@@ -140,6 +144,7 @@ class Ends:
 
     def note(self, row: Row) -> None:
         """Take in the row of the next rebalance."""
+        self.nodes.append(row["node"])
         self.ended_ms.append(_NOWHERE if row["ended_ms"] is None else row["ended_ms"])
         self.ended_pos.append(_NOWHERE if row["ended_pos"] is None else row["ended_pos"])
         self.stopped_ms.append(0)
@@ -175,7 +180,9 @@ class Ends:
         for number in range(max(low, 1), high + 1):
             if self._lasts(gap, number):
                 since_ms = max(gap.from_ms, self.ended_ms[number - 1])
-                self.stopped_ms[number] += max(self.ended_ms[number] - since_ms, 0)
+                clock = self.clocks.get(self.nodes[number], NO_STEPS)
+                lasted_ms = clock.lasted_ms(since_ms, self.ended_ms[number])
+                self.stopped_ms[number] += max(lasted_ms, 0)
 
     def _lasts(self, gap: _Gap, number: int) -> bool:
         ended_ms, ended_pos = self.ended_ms[number], self.ended_pos[number]

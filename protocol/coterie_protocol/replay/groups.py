@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final
 
+from coterie_protocol.replay.clock_steps import ClockSteps
 from coterie_protocol.replay.faults import Dismissals, Ends, faults, partition_order
 from coterie_protocol.replay.holdings import Holdings
 from coterie_protocol.replay.kept import Kept
@@ -28,18 +30,22 @@ def replay_group(
     lines: GroupLines,
     deleted_ms: Mapping[str, Sequence[int]],
     horizon_ms: int = 0,
+    clocks: Mapping[str, ClockSteps] = MappingProxyType({}),
 ) -> Iterator[tuple[str, Row]]:
     """The rows of one group, each with the name of what it is a row of.
 
     What is open goes on at the horizon, which is the time of the last line if that is later.
+    `clocks` says how the clocks of nodes were set.
     """
-    return _Replay(group, lines, max(horizon_ms, lines.last_ms)).rows(deleted_ms)
+    return _Replay(group, lines, max(horizon_ms, lines.last_ms), clocks).rows(deleted_ms)
 
 
 class _Replay:
     """Passes a group's lines to all that follow them, and then hands out what they found."""
 
-    def __init__(self, group: str, lines: GroupLines, horizon_ms: int) -> None:
+    def __init__(
+        self, group: str, lines: GroupLines, horizon_ms: int, clocks: Mapping[str, ClockSteps]
+    ) -> None:
         self._group = group
         self._lines = lines
         self._horizon_ms = horizon_ms
@@ -47,11 +53,12 @@ class _Replay:
         self._rebalance_rows = Spool()
         self._refusals = Spool()
         self._dismissals = Dismissals()
-        self._ends = Ends()
+        self._ends = Ends(clocks)
         self._clocks = Clocks()
         self._members = Members.of(lines)
-        self._rebalances = Rebalances(group, _keeper(self._ends, self._rebalance_rows, horizon_ms))
-        self._holdings = Holdings(group, self._members, horizon_ms, self._intervals.add)
+        keep = _keeper(self._ends, self._rebalance_rows, horizon_ms)
+        self._rebalances = Rebalances(group, clocks, keep)
+        self._holdings = Holdings(group, self._members, clocks, horizon_ms, self._intervals.add)
         self._memberships = Memberships(group, self._members)
         self._kept = Kept(self._members)
 

@@ -10,11 +10,12 @@ partition from a holder that then claims it as it joins, the holder has never le
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from coterie_protocol.journal import DEATHS
+from coterie_protocol.replay.clock_steps import NO_STEPS, ClockSteps
 from coterie_protocol.replay.intervals import Cut, Given, Held, Stop, pieces
 from coterie_protocol.replay.kept import Partition, partitions_of
 from coterie_protocol.replay.members import Members
@@ -63,9 +64,15 @@ class Holdings:
     """Follows a group's lines, and gives the intervals of ownership as they end."""
 
     def __init__(
-        self, group: str, members: Members, horizon_ms: int, emit: Callable[[dict[str, Any]], None]
+        self,
+        group: str,
+        members: Members,
+        clocks: Mapping[str, ClockSteps],
+        horizon_ms: int,
+        emit: Callable[[dict[str, Any]], None],
     ) -> None:
         self._group = group
+        self._clocks = clocks
         self._members = members
         self._horizon_ms = horizon_ms
         self._emit = emit
@@ -110,7 +117,8 @@ class Holdings:
         if is_readable(line):
             said = [(member, line.at, owns) for member, owns in line["assigned"].items()]
         elif line.kind == _JOINED:
-            said = list(_claims(line, began_ms))
+            clock = self._clocks.get(line.node, NO_STEPS)
+            said = list(_claims(line, began_ms, clock))
         elif line.kind == _GONE:
             said = [(line["member"], line.at, None)]
         else:
@@ -199,13 +207,13 @@ def _was_silent(line: Placed) -> bool:
     return line.kind == _GONE and (line["how"] in DEATHS or (line["away_ms"] or 0) > 0)
 
 
-def _claims(line: Placed, began_ms: int) -> Iterator[tuple[str, int, Any]]:
+def _claims(line: Placed, began_ms: int, clock: ClockSteps) -> Iterator[tuple[str, int, Any]]:
     """What members claim to own as they join, and when."""
     # After a restart in the middle of a phase, a node counts from the restart; and where time
     # stands still because a clock was set back, no join is later than the end of the phase.
-    since_ms = max(began_ms, line.at - int(line["took_ms"]))
+    since_ms = max(began_ms, clock.after(line.at, -int(line["took_ms"])))
     for phase in line["members"]:
         after_ms = phase.get("joined_after_ms")
         if after_ms is not None:
-            at_ms = max(min(since_ms + after_ms, line.at), 0)
+            at_ms = max(min(clock.after(since_ms, after_ms), line.at), 0)
             yield phase["member"], at_ms, phase.get("owned")

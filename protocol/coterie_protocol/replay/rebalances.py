@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from coterie_protocol.journal import DEATHS
+from coterie_protocol.replay.clock_steps import NO_STEPS, ClockSteps
 from coterie_protocol.replay.last_state import IN_REBALANCE
 from coterie_protocol.replay.late import late
 from coterie_protocol.replay.order import Placed
@@ -77,6 +78,8 @@ class Rebalance:
     began_ms: int
     #: When its first phase began, or began anew as the group was read back.
     phase_ms: int
+    #: How its node's clock was set.
+    clock: ClockSteps
     #: Whether it was known at its beginning who owned what, and at its end.
     knew: bool
     knew_at_end: bool = False
@@ -104,15 +107,19 @@ class Rebalance:
         if _JOINED in self.lines:
             return self.lines[_JOINED].at
         if _COMPLETED in self.lines:
-            return max(self.lines[_COMPLETED].at - int(self.told(_COMPLETED, "took_ms")), 0)
+            completed = self.lines[_COMPLETED]
+            return max(self.clock.after(completed.at, -int(completed["took_ms"])), 0)
         return None
 
 
 class Rebalances:
     """Follows a group's lines, and gives the row of each rebalance when the next one begins."""
 
-    def __init__(self, group: str, emit: Callable[[Row], None]) -> None:
+    def __init__(
+        self, group: str, clocks: Mapping[str, ClockSteps], emit: Callable[[Row], None]
+    ) -> None:
         self._group = group
+        self._clocks = clocks
         self._emit = emit
         self._latest: Rebalance | None = None
         self._mark = ""
@@ -165,10 +172,12 @@ class Rebalances:
         return line.kind == _COMPLETED and self._mark not in (_STARTED, _JOINED)
 
     def _begin(self, line: Placed) -> None:
-        began_ms = _beginning_ms(line)
+        clock = self._clocks.get(line.node, NO_STEPS)
+        began_ms = _beginning_ms(line, clock)
         begun = Rebalance(
-            self.number + 1, line.node, line.pos, line.at, began_ms, began_ms, knew=self._is_known
-        )
+            self.number + 1, line.node, line.pos, line.at, began_ms, began_ms, clock,
+            knew=self._is_known,
+        )  # fmt: skip
         if self._latest is not None:
             self._emit(self._row(self._latest, begun))
         self._latest = begun
@@ -255,11 +264,9 @@ class Rebalances:
                 it.began_ms, it.phase_ms, it.told(_STARTED, "awaited") or [], joined, it.others
             ),
             "detection_ms": it.detection_ms,
-            "prepare_ms": _between(it.began_ms, joined_ms),
-            "complete_ms": completed.at - joined_ms
-            if completed and joined_ms is not None
-            else None,
-            "total_ms": _between(it.began_ms, ended_ms),
+            "prepare_ms": _lasted_ms(it.clock, it.began_ms, joined_ms),
+            "complete_ms": _lasted_ms(it.clock, joined_ms, completed.at) if completed else None,
+            "total_ms": _lasted_ms(it.clock, it.began_ms, ended_ms),
             **{name: 0 if outcome == "emptied" else it.kept.get(name) for name in _COUNTS},
             "moved": None if completed is None else completed["moved"] + it.unseen_moves,
             **{name: it.told(_COMPLETED, name) for name in ("revoked", "needs_rejoin")},
@@ -290,8 +297,8 @@ class Rebalances:
         }
 
 
-def _between(from_ms: int | None, to_ms: int | None) -> int | None:
-    return None if from_ms is None or to_ms is None else to_ms - from_ms
+def _lasted_ms(clock: ClockSteps, from_ms: int | None, to_ms: int | None) -> int | None:
+    return None if from_ms is None or to_ms is None else clock.lasted_ms(from_ms, to_ms)
 
 
 def _knew(it: Rebalance, after: Rebalance | None) -> bool:
@@ -301,13 +308,13 @@ def _knew(it: Rebalance, after: Rebalance | None) -> bool:
     return after is not None and after.knew
 
 
-def _beginning_ms(line: Placed) -> int:
+def _beginning_ms(line: Placed, clock: ClockSteps) -> int:
     """When a rebalance began, by its first line; if its first lines are missing, as worked out."""
     match line.kind:
         case "phase_joined":
-            return max(line.at - int(line["took_ms"]), 0)
+            return max(clock.after(line.at, -int(line["took_ms"])), 0)
         case "rebalance_completed":
-            return max(line.at - int(line["total_ms"]), 0)
+            return max(clock.after(line.at, -int(line["total_ms"])), 0)
         case _:
             return line.at
 

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from coterie_protocol.journal import TopicChanged, event_of
 from coterie_protocol.replay import in_time_of
+from coterie_protocol.replay.clock_steps import NO_STEPS
 from coterie_server.history import History, RebalanceRecord
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from coterie_protocol.replay import Deletion, GroupLines
+    from coterie_protocol.replay import ClockSteps, Deletion, GroupLines
     from coterie_protocol.replay.order import Placed
 
 __all__ = ["GroupEnd", "MemberEnd", "end_of"]
@@ -158,8 +159,16 @@ class GroupEnd:
 _TIMEOUTS: Final = ("session_timeout_ms", "rebalance_timeout_ms")
 
 
-def end_of(group: str, lines: GroupLines, deletions: Mapping[str, Sequence[Deletion]]) -> GroupEnd:
-    """What the last lines of a group tell, which are in order; topics were deleted meanwhile."""
+def end_of(
+    group: str,
+    lines: GroupLines,
+    deletions: Mapping[str, Sequence[Deletion]],
+    clocks: Mapping[str, ClockSteps],
+) -> GroupEnd:
+    """What the last lines of a group tell, which are in order.
+
+    Topics were deleted meanwhile, and clocks of nodes set.
+    """
     found, history = GroupEnd(group), History(_REBALANCES)
     deleted_ms = in_time_of(lines, deletions)
     gone_topics = deque(sorted((ms, topic) for topic, dates in deleted_ms.items() for ms in dates))
@@ -170,6 +179,7 @@ def end_of(group: str, lines: GroupLines, deletions: Mapping[str, Sequence[Delet
             history.observe(ms, gone)
         found.note(line)
         if type(event := event_of(line.values)) in History.KINDS:
+            history.clock = clocks.get(line.node, NO_STEPS)
             history.observe(line.at, event)
     found.rebalance, found.rebalances = history.running(group), history.last(group)
     return found

@@ -126,7 +126,7 @@ class Journals:
             sources = sorted(self._sources(numbers[:most]), key=lambda it: (it.node, it.seq))
             is_all = most >= len(numbers)
             lines = GroupLines(sources if is_all else _placeable(sources))
-            found = end_of(group, lines, self.scan.deletions)
+            found = end_of(group, lines, self.scan.deletions, self.scan.clocks)
             if found.is_known or is_all:
                 return found
             most *= 10
@@ -152,6 +152,7 @@ class Journals:
         reading = _Reading(self, self._newest_first(asked.group))
         collected = collect(reading, asked.since_ms, Breath(_SECONDS_MAX))
         collected.deleted_ms = in_time_of(collected.lines, found.deletions)
+        collected.clocks = found.clocks
         collected.missing += [Missing(*each, "lines_lost", _LOST) for each in found.missing]
         known = asked.since_ms, PastLimit.ASKED
         if reading.reached_limit:

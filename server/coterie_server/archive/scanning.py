@@ -11,7 +11,7 @@ import re
 import tempfile
 import weakref
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -19,8 +19,15 @@ from pathlib import Path
 from typing import IO, Any, Final
 from zlib import crc32
 
-from coterie_protocol.journal import JournalError, OffsetsCommitted, read_values
-from coterie_protocol.replay import Deletion
+from coterie_protocol.journal import (
+    ClockStepped,
+    JournalError,
+    NodeStarted,
+    OffsetsCommitted,
+    read_values,
+)
+from coterie_protocol.replay import ClockSteps, Deletion, clocks_of
+from coterie_protocol.replay.clock_steps import Step
 from coterie_server.archive.standing import STANDING
 from coterie_server.journal.packed import ArchiveError, DamagedError, is_packed, lines_of
 
@@ -112,6 +119,10 @@ class Scan:
     nodes: dict[str, NodeLines] = field(default_factory=dict)
     #: By topic, when it was deleted and by which node's clock, the earliest first.
     deletions: dict[str, list[Deletion]] = field(default_factory=dict)
+    #: The steps of nodes' clocks, and their starts.
+    steps: list[Step] = field(default_factory=list)
+    #: By node, how its clock was set.
+    clocks: Mapping[str, ClockSteps] = field(default_factory=dict)
     #: Where numbers are missing: between which dates.
     missing: list[tuple[int, int]] = field(default_factory=list)
     #: Nodes of which different lines have one number: one that began anew, or two of one name.
@@ -143,6 +154,7 @@ class Scan:
         """Sort the lines by group, and deletions by their dates."""
         for each in self.deletions.values():
             each.sort()
+        self.clocks = clocks_of(self.steps)
         counts = [0] * (len(self.names) + 1)
         for group in self.groups:
             counts[group + 1] += 1
@@ -246,6 +258,9 @@ class _Scanner:
         self._count(values["node"], values["seq"], ts, group)
         if kind == "topic_changed" and values["change"] == "deleted":
             found.deletions.setdefault(values["topic"], []).append((ts, values["node"]))
+        if kind in (ClockStepped.kind, NodeStarted.kind):
+            node_seq = values["node"], values["seq"]
+            found.steps.append((*node_seq, ts, values.get("stepped_ms")))
         if group is None or kind == OffsetsCommitted.kind:
             return
         if kind in STANDING or (kind == "group_deleted" and group in found.orders):

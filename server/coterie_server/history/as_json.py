@@ -23,9 +23,7 @@ def rebalance_json(rebalance: RebalanceRecord) -> dict[str, Any]:
     del values["group"]
     return values | {
         "because": CAUSES.get(rebalance.cause, rebalance.cause),
-        "prepare_ms": rebalance.prepare_ms,
         "complete_ms": rebalance.complete_ms,
-        "total_ms": rebalance.total_ms,
         "stopped_partition_seconds": in_seconds(stopped_ms),
         "silent_partition_seconds": in_seconds(silent_ms),
     }

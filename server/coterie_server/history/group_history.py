@@ -12,6 +12,7 @@ from coterie_protocol.journal import (
     PhaseJoined,
     RebalanceCompleted,
 )
+from coterie_protocol.replay import ClockSteps
 from coterie_protocol.replay.last_state import IN_REBALANCE, LastState
 from coterie_protocol.replay.unseen_moves import UnseenMoves
 from coterie_server.history.recent_count import RecentCount
@@ -164,8 +165,14 @@ class GroupHistory:
         self.first_number += 1
 
 
-def missed_start(event: PhaseJoined | RebalanceCompleted, started_ms: int) -> RebalanceRecord:
+def missed_start(
+    event: PhaseJoined | RebalanceCompleted, ts_ms: int, clock: ClockSteps
+) -> RebalanceRecord:
     """A rebalance that began before the journal did."""
+    begun_ms, joined_ms, prepare_ms = event.took_ms, None, None
+    if isinstance(event, RebalanceCompleted):
+        begun_ms, joined_ms = event.total_ms, clock.after(ts_ms, -event.took_ms)
+        prepare_ms = event.total_ms - event.took_ms
     return RebalanceRecord(
         group=event.group,
         outcome=RebalanceOutcome.RUNNING,
@@ -174,5 +181,7 @@ def missed_start(event: PhaseJoined | RebalanceCompleted, started_ms: int) -> Re
         from_state="",
         generation=event.generation,
         follows=None,
-        started_ms=started_ms,
+        started_ms=clock.after(ts_ms, -begun_ms),
+        joined_ms=joined_ms,
+        prepare_ms=prepare_ms,
     )

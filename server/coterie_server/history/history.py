@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from hashlib import sha256
 from typing import Any, ClassVar, Final
 
 from coterie_protocol.journal import (
+    ClockStepped,
     Event,
     GroupDeleted,
     GroupEmptied,
@@ -17,11 +17,13 @@ from coterie_protocol.journal import (
     MemberGone,
     MemberJoined,
     MemberReplaced,
+    NodeStarted,
     PhaseJoined,
     RebalanceCompleted,
     RebalanceStarted,
     TopicChanged,
 )
+from coterie_protocol.replay import ClockSteps
 from coterie_protocol.replay.last_state import IN_REBALANCE
 from coterie_server.history.group_history import GroupHistory, missed_start
 from coterie_server.history.late import came_late, latest
@@ -34,6 +36,7 @@ from coterie_server.history.record import (
     LateMember,
     RebalanceOutcome,
     RebalanceRecord,
+    remembered,
 )
 from coterie_server.history.stopped_partitions import Charge, StoppedPartitions
 from coterie_server.history.waiting_moves import waiting_moves
@@ -67,6 +70,8 @@ class History:
         self._recovered_ms: int | None = None
         #: The groups deleted last.
         self._deleted_groups: dict[str, None] = {}
+        #: How the clock was set by which events are dated.
+        self.clock = ClockSteps()
         #: How long owners had been silent that were given up or replaced, over all partitions.
         self.silent_partition_ms = 0
 
@@ -101,7 +106,7 @@ class History:
             return Beginning(known.gap_ms, HistoryLimit.MISSING)
         if known is not None and known.dropped_ms is not None:
             return Beginning(known.dropped_ms, HistoryLimit.KEPT)
-        was_deleted = _remembered(group) in self._deleted_groups  # and created again
+        was_deleted = remembered(group) in self._deleted_groups  # and created again
         if was_deleted or (known and known.beginning and known.is_whole):
             return Beginning(None, HistoryLimit.COMPLETE)
         return known.beginning if known else None
@@ -134,6 +139,10 @@ class History:
         """Take in an event; most kinds, above all commits, are ignored."""
         if isinstance(event, TopicChanged):
             self._topic_changed(ts_ms, event)
+        elif isinstance(event, ClockStepped):
+            self.clock.note(ts_ms, event.stepped_ms)
+        elif isinstance(event, NodeStarted):
+            self.clock.end_slowness(ts_ms)
         handle = self._HANDLERS.get(type(event))
         if self._is_nothing_new(event):
             self._recovered_ms = self._recovered_ms or ts_ms
@@ -223,20 +232,20 @@ class History:
         )
 
     def _phase_joined(self, group: GroupHistory, ts_ms: int, event: PhaseJoined) -> None:
-        running = group.running
-        if running is None:
-            running = missed_start(event, ts_ms - event.took_ms)
+        running = group.running or missed_start(event, ts_ms, self.clock)
         came, went = group.came, group.went
         group.came, group.went = CountedNames(), CountedNames()
         group.said = event.members
         # Joins count from when the phase began, or began anew after the group was recovered.
-        group.stopped.members_joined(event.members, ts_ms - event.took_ms)
+        began_ms = self.clock.after(ts_ms, -event.took_ms)
+        group.stopped.members_joined(event.members, began_ms, self.clock)
         waited_ms = ts_ms - running.started_ms
         before_ms = max(group.phase_ms - running.started_ms, 0)
         group.running = replace(
             running,
             generation=event.generation,
             joined_ms=ts_ms,
+            prepare_ms=self.clock.lasted_ms(running.started_ms, ts_ms),
             protocol=event.protocol[:NAME_CHARACTERS],
             leader=event.leader[:NAME_CHARACTERS],
             members=len(event.members),
@@ -248,8 +257,7 @@ class History:
 
     def _completed(self, group: GroupHistory, ts_ms: int, event: RebalanceCompleted) -> None:
         if group.running is None:
-            missed = missed_start(event, ts_ms - event.total_ms)
-            group.running = replace(missed, joined_ms=ts_ms - event.took_ms)
+            group.running = missed_start(event, ts_ms, self.clock)
         unseen = group.moves.assigned(event.assigned, needs_rejoin=event.needs_rejoin)
         group.running = replace(
             group.running,
@@ -260,7 +268,7 @@ class History:
             waiting_moves=waiting_moves(event, group.said),
         )
         group.said = ()
-        cost = group.stopped.charge(ts_ms)
+        cost = group.stopped.charge(ts_ms, self.clock)
         group.stopped.assigned(event.assigned, needs_rejoin=event.needs_rejoin, ts=ts_ms)
         self._end(group, ts_ms, RebalanceOutcome.COMPLETED, cost)
 
@@ -269,13 +277,15 @@ class History:
             group.running = replace(
                 group.running, generation=event.generation, came=group.came, went=group.went
             )
-            self._end(group, ts_ms, RebalanceOutcome.EMPTIED, group.stopped.charge(ts_ms))
+            self._end(
+                group, ts_ms, RebalanceOutcome.EMPTIED, group.stopped.charge(ts_ms, self.clock)
+            )
         group.came, group.went = CountedNames(), CountedNames()
         group.own_nothing()
 
     def _deleted(self, _group: GroupHistory, _ts_ms: int, event: GroupDeleted) -> None:
         self.forget((event.group,))
-        self._deleted_groups[_remembered(event.group)] = None
+        self._deleted_groups[remembered(event.group)] = None
         if len(self._deleted_groups) > _DELETED_MAX:
             del self._deleted_groups[next(iter(self._deleted_groups))]
 
@@ -292,11 +302,12 @@ class History:
             raise AssertionError("no rebalance is running")
         if outcome is RebalanceOutcome.SUPERSEDED:
             # What is stopped stays so; the next rebalance is charged from here on.
-            cost = group.stopped.charge(ts_ms)
+            cost = group.stopped.charge(ts_ms, self.clock)
         ended = replace(
             group.running,
             outcome=outcome,
             ended_ms=ts_ms,
+            total_ms=self.clock.lasted_ms(group.running.started_ms, ts_ms),
             stopped_partition_ms=None if cost is None else cost.stopped_ms,
             silent_partition_ms=None if cost is None else cost.silent_ms,
         )
@@ -339,7 +350,7 @@ class History:
         if self.beginning(name) is not None:
             return
         group = self._group(name)
-        is_complete = _remembered(name) in former._deleted_groups
+        is_complete = remembered(name) in former._deleted_groups
         group.beginning = Beginning(None, HistoryLimit.COMPLETE) if is_complete else beginning
         for ts_ms, event in group.carried_over or ():
             former.observe(ts_ms, event)
@@ -378,12 +389,3 @@ class History:
     }
     #: The kinds of events about a group that matter here.
     KINDS: ClassVar[Collection[type[Event]]] = _HANDLERS.keys()
-
-
-def _remembered(group: str) -> str:
-    """What stands for the name of a deleted group, of which many are remembered."""
-    return (
-        group
-        if len(group) <= NAME_CHARACTERS
-        else sha256(group.encode(errors="surrogatepass")).hexdigest()
-    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from hashlib import sha256
 from typing import Final
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "RebalanceOutcome",
     "RebalanceRecord",
     "in_seconds",
+    "remembered",
     "seconds",
 ]
 
@@ -144,6 +146,10 @@ class RebalanceRecord:
     #: When the first phase ended, and when the rebalance did.
     joined_ms: int | None = None
     ended_ms: int | None = None
+    #: How long the first phase took, until the members had joined, and the whole rebalance, also if
+    #: the clock was set meanwhile.
+    prepare_ms: int | None = None
+    total_ms: int | None = None
     protocol: str = ""
     leader: str = ""
     members: int = 0
@@ -168,21 +174,11 @@ class RebalanceRecord:
     silent_partition_ms: int | None = None
 
     @property
-    def total_ms(self) -> int | None:
-        """How long the whole rebalance took."""
-        return None if self.ended_ms is None else self.ended_ms - self.started_ms
-
-    @property
-    def prepare_ms(self) -> int | None:
-        """How long the first phase took: until the members had joined."""
-        return None if self.joined_ms is None else self.joined_ms - self.started_ms
-
-    @property
     def complete_ms(self) -> int | None:
         """How long the second phase took: until the assignment was in place."""
-        if self.joined_ms is None or self.ended_ms is None:
+        if self.prepare_ms is None or self.total_ms is None:
             return None
-        return self.ended_ms - self.joined_ms
+        return self.total_ms - self.prepare_ms
 
 
 def in_seconds(milliseconds: int | None) -> float | None:
@@ -196,3 +192,12 @@ def seconds(milliseconds: int) -> str:
     if value < 1:
         return f"{value:.3f} s"
     return f"{value:.1f} s" if value < 100 else f"{value:.0f} s"
+
+
+def remembered(group: str) -> str:
+    """What stands for the name of a deleted group, of which many are remembered."""
+    return (
+        group
+        if len(group) <= NAME_CHARACTERS
+        else sha256(group.encode(errors="surrogatepass")).hexdigest()
+    )

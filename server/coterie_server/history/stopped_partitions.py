@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from coterie_protocol.journal import MemberPhase, Partitions
+    from coterie_protocol.replay import ClockSteps
 
 __all__ = ["Charge", "StoppedPartitions"]
 
@@ -118,7 +119,9 @@ class StoppedPartitions:
         for partition in [each for each in self._stopped if each[0] == topic]:
             del self._stopped[partition]
 
-    def members_joined(self, phases: Iterable[MemberPhase], started_ms: int) -> None:
+    def members_joined(
+        self, phases: Iterable[MemberPhase], started_ms: int, clock: ClockSteps
+    ) -> None:
         """Take in what each member said it still owns; its joins count from `started_ms`."""
         if self._owned is None:
             return
@@ -126,16 +129,17 @@ class StoppedPartitions:
             if phase.joined_after_ms is None:
                 continue
             before = self._owned.get(phase.member, {})
-            self._stop(_each(before), started_ms + phase.joined_after_ms)
+            self._stop(_each(before), clock.after(started_ms, phase.joined_after_ms))
             keeps = self._owned[phase.member] = phase.owned or {}
             for partition in _each(keeps):
                 self._stopped.pop(partition, None)
 
-    def charge(self, ts: int) -> Charge | None:
+    def charge(self, ts: int, clock: ClockSteps) -> Charge | None:
         """What it cost since the last charge; None if that is unknown."""
         if self._owned is None or not self._is_whole:
             return None
-        cost = Charge(sum(max(ts - s, 0) for s in self._stopped.values()), self._silent_ms)
+        stopped_ms = sum(max(clock.lasted_ms(s, ts), 0) for s in self._stopped.values())
+        cost = Charge(stopped_ms, self._silent_ms)
         self._stopped, self._silent_ms = dict.fromkeys(self._stopped, ts), 0
         return cost
 

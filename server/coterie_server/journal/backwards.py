@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Final
 
 from coterie_protocol.file_errors import naming
-from coterie_protocol.journal import Event, TopicChanged
+from coterie_protocol.journal import ClockStepped, Event, NodeStarted, TopicChanged
 from coterie_server.journal.segments import find_segments
 
 __all__ = [
+    "OF_ALL",
     "BackwardReader",
     "FoundLine",
     "ReadLimits",
@@ -82,6 +83,9 @@ def files_by_node(segments: Iterable[Segment]) -> list[list[Path]]:
         by_node.setdefault(node, []).append(path)
     return list(by_node.values())
 
+
+#: What matters for all groups: topics that are gone, and how the dates of lines go.
+OF_ALL: Final = (TopicChanged.kind, ClockStepped.kind, NodeStarted.kind)
 
 #: The date and the number of a line.
 _Head = tuple[int, int]
@@ -172,8 +176,8 @@ class BackwardReader:
     def _pattern(self) -> re.Pattern[bytes]:
         name = re.escape(json.dumps(self.group)[1:].encode())
         kinds = b"|".join(each.kind.encode() for each in self.kinds)
-        topics = TopicChanged.kind.encode()
-        return re.compile(b'"group":"(?:%s,"kind":"(%s)"|","kind":"(%s)")' % (name, kinds, topics))
+        of_all = "|".join(OF_ALL).encode()
+        return re.compile(b'"group":"(?:%s,"kind":"(%s)"|","kind":"(%s)")' % (name, kinds, of_all))
 
     def _nodes(self) -> list[_NodeFiles]:
         nodes = [_NodeFiles(reversed(paths)) for paths in files_by_node(self.segments)]

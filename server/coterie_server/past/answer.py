@@ -41,7 +41,7 @@ _MISSING_MAX: Final = 100
 
 #: What a row tells of a rebalance as a record does.
 _SAME: Final = (
-    "generation", "follows", "started_ms", "joined_ms", "ended_ms",
+    "generation", "follows", "started_ms", "joined_ms", "ended_ms", "prepare_ms", "total_ms",
     "stopped_partition_ms", "silent_partition_ms",
 )  # fmt: skip
 #: What a record names a few of.
@@ -122,7 +122,8 @@ def past_json(
     marks = Marks.of(lines)
     since_ms, limit = _beginning(asked, known, marks)
     found = _Found(Latest(min(since_ms, asked.until_ms), asked.until_ms), marks)
-    for name, row in replay_group(asked.group, lines, collected.deleted_ms, asked.until_ms):
+    rows = replay_group(asked.group, lines, collected.deleted_ms, asked.until_ms, collected.clocks)
+    for name, row in rows:
         found.take(name, row)
         collected.breathe()
     owned = list[Period]()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, final
+from typing import Any, Final, final
 
 from coterie_protocol.journal import (
+    ClockStepped,
     Event,
     GroupDeleted,
     GroupEmptied,
@@ -17,15 +18,17 @@ from coterie_protocol.journal import (
     MemberGone,
     MemberJoined,
     MemberReplaced,
+    NodeStarted,
     PhaseJoined,
     RebalanceCompleted,
     RebalanceStarted,
     TopicChanged,
     read_values,
 )
-from coterie_protocol.replay import GroupLines, Source
+from coterie_protocol.replay import ClockSteps, GroupLines, Source, clocks_of
+from coterie_protocol.replay.clock_steps import Step
 from coterie_protocol.replay.order import Placed
-from coterie_server.journal.backwards import FoundLine
+from coterie_server.journal.backwards import OF_ALL, FoundLine
 from coterie_server.past.marks import Missing
 
 __all__ = ["KINDS", "Collected", "collect"]
@@ -75,6 +78,8 @@ class Collected:
     breathe: Callable[[], None]
     #: When each topic was deleted, the earliest first.
     deleted_ms: dict[str, list[int]] = field(default_factory=dict)
+    #: By node, how its clock was set.
+    clocks: Mapping[str, ClockSteps] = field(default_factory=dict)
     missing: list[Missing] = field(default_factory=list)
     #: Whether there are older lines that do not matter.
     has_enough: bool = False
@@ -86,6 +91,7 @@ def collect(found: Iterable[FoundLine], since_ms: int, breathe: Callable[[], Non
     """Take lines, the newest first, until what was the case at a time is told."""
     collected, before = Collected(_Lines(breathe), breathe), 0
     sources: dict[tuple[str, int], Source] = {}
+    steps: list[Step] = []
     for line in found:
         breathe()
         if not line.kind:
@@ -98,9 +104,8 @@ def collect(found: Iterable[FoundLine], since_ms: int, breathe: Callable[[], Non
             collected.missing.append(Missing(at_ms, at_ms, "lines_lost", _LOST))
             continue
         ts = values["ts"]
-        if line.kind == TopicChanged.kind:
-            if values["change"] == "deleted":
-                collected.deleted_ms.setdefault(values["topic"], []).append(ts)
+        if line.kind in OF_ALL:
+            _note_of_all(collected, steps, values)
             continue
         source = Source(values["node"], values["seq"], ts, values, len(line.text))
         sources.setdefault((source.node, source.seq), source)
@@ -113,9 +118,20 @@ def collect(found: Iterable[FoundLine], since_ms: int, breathe: Callable[[], Non
                 break
     for key in sorted(sources):
         collected.lines.add(sources.pop(key))
+    collected.clocks = clocks_of(steps)
     for dates in collected.deleted_ms.values():
         dates.sort()
     return collected
+
+
+def _note_of_all(collected: Collected, steps: list[Step], values: Mapping[str, Any]) -> None:
+    """Take in what matters for all groups."""
+    match values["kind"], values["ts"]:
+        case TopicChanged.kind, ts:
+            if values["change"] == "deleted":
+                collected.deleted_ms.setdefault(values["topic"], []).append(ts)
+        case ((ClockStepped.kind | NodeStarted.kind), ts):
+            steps.append((values["node"], values["seq"], ts, values.get("stepped_ms")))
 
 
 def _note_missing(collected: Collected, line: FoundLine) -> None:

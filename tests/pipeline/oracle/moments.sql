@@ -10,12 +10,12 @@ WITH found AS (
         e.body AS last_body,
         CASE
             WHEN s.started_pos IS NOT NULL THEN st.at_ms
-            WHEN s.joined_pos IS NOT NULL THEN j.at_ms - CAST(j.body ->> 'took_ms' AS BIGINT)
-            ELSE c.at_ms - CAST(c.body ->> 'total_ms' AS BIGINT)
+            WHEN s.joined_pos IS NOT NULL THEN after(b.node, j.at_ms, -CAST(j.body ->> 'took_ms' AS BIGINT))
+            ELSE after(b.node, c.at_ms, -CAST(c.body ->> 'total_ms' AS BIGINT))
         END AS started_ms,
         CASE
             WHEN s.joined_pos IS NOT NULL THEN j.at_ms
-            ELSE c.at_ms - CAST(c.body ->> 'took_ms' AS BIGINT)
+            ELSE after(b.node, c.at_ms, -CAST(c.body ->> 'took_ms' AS BIGINT))
         END AS joined_ms,
         e.at_ms AS last_ms
     FROM spans AS s

@@ -105,7 +105,7 @@ expected AS (
     QUALIFY row_number() OVER (PARTITION BY m.grp, m.rebalance ORDER BY k.pos DESC) = 1
 ), stuck AS (
     SELECT m.grp, m.rebalance, sum(greatest(
-        m.ended_ms - greatest(g.from_ms, coalesce(b.ended_ms, 0)), 0
+        lasted(m.node, greatest(g.from_ms, coalesce(b.ended_ms, 0)), m.ended_ms), 0
     )) AS stopped
     FROM moments AS m
     LEFT JOIN moments AS b ON b.grp = m.grp AND b.rebalance = m.rebalance - 1
@@ -230,9 +230,9 @@ SELECT
     CAST(m.started -> 'awaited' AS VARCHAR[]) AS awaited,
     coalesce(la.late, []) AS late,
     mv.detection_ms,
-    m.joined_ms - m.started_ms AS prepare_ms,
-    CASE WHEN m.outcome = 'completed' THEN m.ended_ms - m.joined_ms END AS complete_ms,
-    m.ended_ms - m.started_ms AS total_ms,
+    lasted(m.node, m.started_ms, m.joined_ms) AS prepare_ms,
+    CASE WHEN m.outcome = 'completed' THEN lasted(m.node, m.joined_ms, m.ended_ms) END AS complete_ms,
+    lasted(m.node, m.started_ms, m.ended_ms) AS total_ms,
     CASE WHEN m.outcome = 'emptied' THEN 0 WHEN (m.completed ->> 'assigned') IS NOT NULL THEN (
         SELECT count(DISTINCT (topic, partition)) FROM has
         WHERE has.grp = m.grp AND has.rebalance = m.rebalance

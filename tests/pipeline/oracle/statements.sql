@@ -27,7 +27,9 @@ WHERE r.is_within AND NOT EXISTS (
 CREATE TABLE statements AS
 WITH phases AS (
     SELECT c.grp, c.pos, c.at_ms, c.kind, CAST(c.body ->> 'generation' AS BIGINT) AS generation,
-        greatest(m.started_ms, c.at_ms - CAST(c.body ->> 'took_ms' AS BIGINT)) AS since_ms,
+        c.node,
+        greatest(m.started_ms, after(c.node, c.at_ms, -CAST(c.body ->> 'took_ms' AS BIGINT)))
+            AS since_ms,
         unnest(json_transform(c.body -> 'members', '[{
             "member": "VARCHAR", "joined_after_ms": "BIGINT", "owned": "JSON"
         }]'), recursive := true)
@@ -37,7 +39,7 @@ WITH phases AS (
         NULL AS how, NULL AS silent_ms, NULL AS session_ms
     FROM assignments
     UNION ALL
-    SELECT grp, pos, least(since_ms + joined_after_ms, at_ms), kind, generation, member,
+    SELECT grp, pos, least(after(node, since_ms, joined_after_ms), at_ms), kind, generation, member,
         CAST(owned AS MAP(VARCHAR, BIGINT[])), NULL, NULL, NULL
     FROM phases WHERE joined_after_ms IS NOT NULL
     UNION ALL

@@ -17,6 +17,7 @@ from zlib import crc32
 
 import duckdb
 
+from tests.pipeline.oracle.dates import Dates
 from tests.pipeline.oracle.reading import Raw, former_lives, is_void, raw_lines, read_once
 
 __all__ = ["oracle_tables"]
@@ -76,12 +77,16 @@ def oracle_tables(folder: Path) -> dict[str, list[dict[str, Any]]]:
     void = former_lives(raws)
     inputs["raw"] = [(*_raw_row(raw), is_void(raw, void)) for raw in raws]
     inputs["lines"] = [_line_row(line) for line in lines]
-    return _made(inputs)
+    return _made(inputs, Dates(lines))
 
 
-def _made(inputs: Mapping[str, Sequence[tuple[Any, ...]]]) -> dict[str, list[dict[str, Any]]]:
+def _made(
+    inputs: Mapping[str, Sequence[tuple[Any, ...]]], dates: Dates
+) -> dict[str, list[dict[str, Any]]]:
     with duckdb.connect() as database:
         database.execute("SET threads = 2")
+        database.create_function("lasted", dates.lasted, ["VARCHAR", "BIGINT", "BIGINT"], "BIGINT")
+        database.create_function("after", dates.after, ["VARCHAR", "BIGINT", "BIGINT"], "BIGINT")
         for name, rows in inputs.items():
             _fill(database, name, rows)
         database.execute(_VIEWS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from coterie_protocol.journal import MemberAway, MemberReturned
+from coterie_protocol.journal import ClockStepped, MemberAway, MemberReturned
 from tests.pipeline.scenarios.writing import ScenarioList
 from tests.support.journal_builder import AWAY, JournalBuilder
 
@@ -468,6 +468,26 @@ def set_back() -> JournalBuilder:
     builder.started(70_000, "member_left", ["a"])
     builder.phase(70_100, 100, {"a": (100, [0])})
     builder.completed(70_110, {"a": [0, 1]})
+    return builder
+
+
+@scenario
+def clock_set() -> JournalBuilder:
+    """A clock is set forward within a rebalance of two seconds, and back before one of one."""
+    builder = JournalBuilder("clock-set")
+    builder.founded(0, a=[0], b=[1])
+    builder.gone(1000, "a")
+    builder.started(1000, "member_left", ["b"])
+    builder.line(61_500, ClockStepped(stepped_ms=60_000))
+    builder.phase(63_000, 2000, {"b": (200, [])})
+    builder.completed(63_010, {"b": [0, 1]}, total_ms=2010)
+    builder.line(100_000, ClockStepped(stepped_ms=-10_000))
+    builder.started(101_000, "admin", ["b"])
+    builder.phase(101_500, 1000, {"b": (400, [])})
+    builder.completed(101_510, {"b": [0, 1]}, took_ms=20, total_ms=1020)
+    builder.started(120_000, "admin", ["b"])
+    builder.phase(120_500, 500, {"b": (500, [])})
+    builder.completed(120_510, {"b": [0, 1]}, total_ms=510)
     return builder
 
 
