@@ -16,7 +16,7 @@ with needs_extra("pipeline", "coterie_pipeline"):
 
 from coterie_pipeline.failures import FAILURES
 from coterie_pipeline.files import exists, list_files, shown
-from coterie_pipeline.packing import compression_of, plain_name
+from coterie_pipeline.packing import compression_of, plain_name, without_compression
 from coterie_pipeline.reading import read_files, read_text
 from coterie_pipeline.session import LITTLE_BYTES, is_local, quick_session
 from coterie_pipeline.steps.commits import ENDS
@@ -204,7 +204,10 @@ def _find(
         files = list_files(spark, journal)
         if files is None:
             raise NoJournalsError(f"There is no {', '.join(journals)}.")
+        paths = {file.path for file in files}
         for file in files:
+            if not file.is_named and without_compression(file.path) in paths - {file.path}:
+                continue  # there as it was, too, and perhaps still being compressed
             if file.is_named or _SEGMENT.fullmatch(file.name):
                 found[file.path] = file.size, file.changed_ms
             elif not file.name.startswith((".", "_")) and not warehouse.files.holds(file.path):

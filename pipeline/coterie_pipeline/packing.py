@@ -8,7 +8,15 @@ from typing import Any, Final, Self, final
 
 import pyarrow as pa
 
-__all__ = ["COMPRESSIONS", "Unpacked", "compression_of", "is_damage", "plain_name", "text_bytes"]
+__all__ = [
+    "COMPRESSIONS",
+    "Unpacked",
+    "compression_of",
+    "is_damage",
+    "plain_name",
+    "text_bytes",
+    "without_compression",
+]
 
 #: How files are compressed, by the ends of their names.
 COMPRESSIONS: Final = {".gz": "gzip", ".zst": "zstd"}
@@ -29,6 +37,11 @@ def plain_name(path: str) -> str:
     """The name of a file before it was compressed."""
     name = PurePosixPath(path)
     return name.stem if compression_of(path) else name.name
+
+
+def without_compression(path: str) -> str:
+    """The path of a file before it was compressed."""
+    return path.removesuffix(PurePosixPath(path).suffix) if compression_of(path) else path
 
 
 def text_bytes(path: str, size: int) -> int:

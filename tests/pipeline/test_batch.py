@@ -142,6 +142,21 @@ def test_file_that_goes_on_under_another_path_counts_once(place: Place, is_packe
 
 
 @pytest.mark.slow
+def test_file_that_is_there_as_it_is_and_packed_is_read_as_it_is(place: Place) -> None:
+    # The packed one may still be being written; `follow` passes over it as well.
+    plain = place.write(1, 3)
+    packed = plain.with_name(f"{plain.name}.gz")
+    packed.write_bytes(gzip.compress(plain.read_bytes())[:-10])
+    assert place.read() == Reading(1, 1)
+    assert place.lines() == numbers(1, 3)
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    assert place.read() == Reading(1, 0)
+    plain.unlink()
+    assert place.read() == Reading(1, 1)
+    assert place.lines() == numbers(1, 3)
+
+
+@pytest.mark.slow
 def test_file_that_lacks_lines_of_one_that_is_gone_does_not_replace_it(place: Place) -> None:
     # Two nodes of one name, or half a file.
     old = place.write(1, 3)
@@ -244,7 +259,7 @@ def test_of_a_file_that_cannot_be_unpacked_to_its_end_the_beginning_is_read(plac
     path = place.write(1, 8_000, node="2", packed=True)
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
-    broken = place.write(1, 1, node="3").with_suffix(".jsonl.gz")
+    broken = place.write(1, 1, node="3").with_name(f"{segment_name('4', 1)}.gz")
     broken.write_bytes(b"this is no archive")
     assert place.read() == Reading(4, 4, damaged=(str(path), str(broken)))
     read = place.lines()
