@@ -70,13 +70,9 @@ def running_spark(
     `inputs` are all that is to be read, if that is known.  As Spark takes its time, `check` says
     before what can't be done anyway.
     """
-    from coterie_pipeline.failures import FAILURES
+    from coterie_pipeline.failures import FAILURES, reason_of
     from coterie_pipeline.java import NoJavaError
     from coterie_pipeline.session import BRIEF_BYTES, holds_at_most, spark_session
-    from coterie_protocol.extras import needs_extra
-
-    with needs_extra("pipeline", "coterie_pipeline"):
-        from pyspark.errors import PySparkException
 
     settings = {**(defaults or {}), **_settings(engine)}
     check(engine)
@@ -91,9 +87,9 @@ def running_spark(
             )
         except NoJavaError as error:
             fail(str(error), MISUSED)
-        except PySparkException as error:
-            # Spark itself has said more, in lines of its own.
-            fail(f"Spark can't start on {engine.master!r}: {str(error).splitlines()[0]}", FAILED)
+        except FAILURES as error:
+            # Spark itself may have said more, in lines of its own.
+            fail(f"Spark can't start on {engine.master!r}: {reason_of(error)}", FAILED)
         try:
             yield session
         except (*FAILURES, OSError) as error:

@@ -8,13 +8,16 @@ from typing import Final
 from coterie_protocol.extras import needs_extra
 
 with needs_extra("pipeline", "coterie_pipeline"):
-    from py4j.protocol import Py4JJavaError
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-__all__ = ["FAILURES", "what_is_gone", "why_not_written"]
+__all__ = ["FAILURES", "reason_of", "what_is_gone", "why_not_written"]
 
-#: What a job fails with.
-FAILURES: Final = (PySparkException, Py4JJavaError)
+#: What a job, and the start of Spark, fail with.
+FAILURES: Final = (PySparkException, Py4JError)
+
+#: Where an error of Java's says what it is: after the call, and before the trace.
+_JAVA: Final = re.compile(r"An error occurred while calling .+\n: (?:[\w$]+\.)*([\w$]+)(?:: (.+))?")
 
 #: As the C library puts it, which Java and Python repeat.
 _NO_ROOM: Final = re.compile(
@@ -25,6 +28,14 @@ _GONE: Final = re.compile(
     r"\[FAILED_READ_FILE\.FILE_NOT_EXIST\] [^\n]+ reading file (?P<file>[^\n]+?)\. File does not"
     r"|\[PATH_NOT_FOUND\] Path does not exist: (?P<path>.+?)\. SQLSTATE"
 )
+
+
+def reason_of(error: BaseException) -> str:
+    """What went wrong, in a line."""
+    found = _JAVA.match(str(error))
+    if found is not None:
+        return found[2] or found[1]
+    return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 def why_not_written(error: BaseException) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import locale
 import os
 import shlex
 import signal
@@ -109,6 +110,7 @@ def spark_session(
     home = java_home(cache)
     os.environ["JAVA_HOME"] = str(home)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    _name_files_alike()
     chosen = dict(_SETTINGS)
     if master.startswith(_LOCAL_PREFIX):
         chosen |= _LOCAL_SETTINGS
@@ -127,6 +129,15 @@ def spark_session(
     with _same_interrupts():
         SparkContext.getOrCreate(SparkConf().setMaster(master).setAll(list(chosen.items())))
     return builder.getOrCreate()
+
+
+def _name_files_alike() -> None:
+    """Have Java take the names of files for UTF-8 where this Python does.
+
+    In the locale `C`, Python does and Java does not, and fails where a name is not ASCII.
+    """
+    if sys.getfilesystemencoding() == "utf-8" and locale.getencoding().lower() != "utf-8":
+        os.environ["LC_ALL"] = "C.UTF-8"
 
 
 @contextlib.contextmanager
