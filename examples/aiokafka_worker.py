@@ -15,7 +15,7 @@ import signal
 import sys
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
-from aiokafka.errors import CommitFailedError
+from aiokafka.errors import CommitFailedError, KafkaConnectionError
 
 TOPIC = "shards"
 COMMIT_S = 5
@@ -59,8 +59,8 @@ async def main(bootstrap: str) -> None:
     stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-    await consumer.start()
     try:
+        await consumer.start()
         while not stopped.is_set():
             await consumer.getmany(timeout_ms=500)
             for shard in shards.done:
@@ -73,4 +73,7 @@ async def main(bootstrap: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1] if sys.argv[1:] else "127.0.0.1:9092"))
+    try:
+        asyncio.run(main(sys.argv[1] if sys.argv[1:] else "127.0.0.1:9092"))
+    except KafkaConnectionError as error:  # there is no coordinator yet
+        sys.exit(str(error))

@@ -29,6 +29,7 @@ from aiohttp import web
 
 from coterie_client import Admin, Group, Partition
 from coterie_protocol.errors import TopicAlreadyExistsError
+from coterie_protocol.exceptions import CoterieError
 from coterie_protocol.partitioner import partition_of_key
 
 GROUP: Final = "counters"
@@ -172,9 +173,13 @@ if __name__ == "__main__":
     options = parser.parse_args()
     # Coterie's client logs here as well; it prints nothing by itself.
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    with closing(Table(options.database)) as opened:
-        at = (options.bootstrap, options.host, options.port)
+    at = (options.bootstrap, options.host, options.port)
+    # Once there is a group, Ctrl-C and SIGTERM end it in good order.
+    with suppress(KeyboardInterrupt):
         try:
-            asyncio.run(main(*at, opened, options.session))
-        except OSError as error:  # the port is taken
+            with closing(Table(options.database)) as opened:
+                asyncio.run(main(*at, opened, options.session))
+        except (CoterieError, OSError) as error:  # there is no coordinator, or the port is taken
             sys.exit(str(error))
+        except sqlite3.OperationalError as error:
+            sys.exit(f"{options.database}: {error}")

@@ -66,4 +66,6 @@ def main(bootstrap: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if sys.argv[1:] else "127.0.0.1:9092")
+    # The consumer is made when a coordinator has answered; Ctrl-C may come before.
+    with contextlib.suppress(KeyboardInterrupt):
+        main(sys.argv[1] if sys.argv[1:] else "127.0.0.1:9092")

@@ -15,6 +15,7 @@ import asyncio
 import hashlib
 import logging
 import sqlite3
+import sys
 from collections.abc import Mapping
 from contextlib import closing, suppress
 from functools import partial
@@ -23,6 +24,7 @@ from typing import Final
 
 from coterie_client import Admin, Group, Partition
 from coterie_protocol.errors import TopicAlreadyExistsError
+from coterie_protocol.exceptions import CoterieError
 
 TOPIC: Final = "jobs"
 SHARDS: Final = 12
@@ -140,6 +142,13 @@ if __name__ == "__main__":
     options = parser.parse_args()
     # Coterie's client logs here as well; it prints nothing by itself.
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    with closing(Jobs(options.database)) as table:
-        table.fill(2_400)
-        asyncio.run(main(options.bootstrap, table))
+    # Once there is a group, Ctrl-C and SIGTERM end it in good order.
+    with suppress(KeyboardInterrupt):
+        try:
+            with closing(Jobs(options.database)) as table:
+                table.fill(2_400)
+                asyncio.run(main(options.bootstrap, table))
+        except CoterieError as error:  # such as: there is no coordinator
+            sys.exit(str(error))
+        except sqlite3.OperationalError as error:
+            sys.exit(f"{options.database}: {error}")

@@ -16,6 +16,7 @@ import argparse
 import asyncio
 import logging
 import sqlite3
+import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -23,6 +24,7 @@ from typing import Final
 
 from coterie_client import Admin, Group, Partition, Standby, WarmSettings
 from coterie_protocol.errors import TopicAlreadyExistsError
+from coterie_protocol.exceptions import CoterieError
 
 TOPIC: Final = "payments"
 SHARDS: Final = 6
@@ -244,6 +246,14 @@ if __name__ == "__main__":
     parser.add_argument("--instance", help="A static name, for a worker that comes back.")
     options = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    with closing(Log(options.log)) as all_payments:
-        all_payments.fill(2_000)
-        asyncio.run(main(options.bootstrap, Worker(all_payments, options.state), options.instance))
+    # Once there is a group, Ctrl-C and SIGTERM end it in good order.
+    with suppress(KeyboardInterrupt):
+        try:
+            with closing(Log(options.log)) as all_payments:
+                all_payments.fill(2_000)
+                worker = Worker(all_payments, options.state)
+                asyncio.run(main(options.bootstrap, worker, options.instance))
+        except (CoterieError, OSError) as error:  # there is no coordinator, or no room for state
+            sys.exit(str(error))
+        except sqlite3.OperationalError as error:
+            sys.exit(f"{options.log} or {options.state}: {error}")

@@ -17,6 +17,7 @@ import argparse
 import asyncio
 import logging
 import random
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ import aiohttp
 
 from coterie_client import Admin, Group, Partition
 from coterie_protocol.errors import TopicAlreadyExistsError
+from coterie_protocol.exceptions import CoterieError
 
 TOPIC: Final = "endpoints"
 ENDPOINTS: Final = tuple(f"http://127.0.0.1:8070/hook/{number}" for number in range(6))
@@ -125,4 +127,9 @@ if __name__ == "__main__":
     options = parser.parse_args()
     # Coterie's client logs here as well; it prints nothing by itself.
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    asyncio.run(main(options.name, options.bootstrap, options.events, options.to))
+    # Once there is a group, Ctrl-C and SIGTERM end it in good order.
+    with suppress(KeyboardInterrupt):
+        try:
+            asyncio.run(main(options.name, options.bootstrap, options.events, options.to))
+        except CoterieError as error:  # such as: there is no coordinator
+            sys.exit(str(error))
