@@ -66,6 +66,25 @@ def flat(table: dict[str, object], prefix: str) -> list[tuple[str, object]]:
     return found
 
 
+@pytest.mark.parametrize("step", [1, -1])
+def test_blocks_of_the_page_fit_into_one_file(tmp_path: Path, step: int) -> None:
+    """In any order, if each setting is there once."""
+    blocks = re.findall(r"^```toml\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)[::step]
+    assert len(blocks) == 7
+    all_lines = "".join(blocks).splitlines()
+    lines: list[str] = []
+    for line in all_lines:
+        key, equals, _ = line.partition(" = ")
+        if not equals or not any(each.startswith(f"{key} = ") for each in lines):
+            lines.append(line)
+    assert len(all_lines) - len(lines) == 4  # three of the listeners, and the mechanisms
+    path = tmp_path / "coterie.toml"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    settings = Settings.load(path, environ={})
+    assert settings.ssl_client_auth == "required"
+    assert settings.http_ssl_keystore_location == "/etc/coterie/coordinator.pem"
+
+
 def test_settings_of_the_page_can_be_served(made: Path) -> None:
     settings = configured(made)
     inside, outside = make_listeners(
