@@ -166,7 +166,7 @@ class Directory:
             return table.owner_of(topic, checks.whole("partition", partition, 0))
         size = table.topics.get(topic, 0)
         if not size:
-            return Owner(topic, -1, UNKNOWN)
+            return table.owner_of(topic, -1)
         return table.owner_of(topic, partition_of_key(key or b"", size))
 
     def _no_owner(self, found: Owner) -> NoOwnerError:
@@ -174,6 +174,9 @@ class Directory:
         if topics and found.topic not in topics:
             known = ", ".join(sorted(topics))
             why = f"The group {self._group!r} has no topic {found.topic}; it has {known}"
+            return NoOwnerError(why, found.state)
+        if self._table.is_known and not topics and self._trouble is None:
+            why = f"The group {self._group!r} has no members that work on a topic"
             return NoOwnerError(why, found.state)
         which = (
             f"{found.topic}[{found.partition}]" if found.topic else f"Partition {found.partition}"

@@ -80,6 +80,20 @@ async def test_what_the_group_does_not_have_is_said_to_be_missing(
             await directory.owner(wait=0, **mistyped)
 
 
+@pytest.mark.parametrize("wanted", [{"key": "a"}, {"partition": 0}, {"key": "a", "topic": "t"}])
+async def test_group_without_members_is_said_to_have_none(
+    wanted: dict[str, Any], world: WatchedWorld, node: Node
+) -> None:
+    for member in world.pair():
+        member.leave()
+    async with serving(node) as server, Directory(url(server), "g") as directory:
+        await until(lambda: directory.age is not None)
+        sentence = "The group 'g' has no members that work on a topic"
+        with pytest.raises(NoOwnerError, match=sentence) as raised:
+            await directory.owner(wait=0, **wanted)
+        assert raised.value.state == "unowned"
+
+
 async def test_caller_waits_until_a_partition_has_arrived(world: WatchedWorld, node: Node) -> None:
     first, second = world.pair()
     async with serving(node) as server, Directory(url(server), "g") as directory:
