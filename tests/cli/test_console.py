@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -128,6 +130,21 @@ def test_a_folder_without_a_journal(tmp_path: Path) -> None:
     done = console(tmp_path)
     assert done.exit_code == 1
     assert f"There is no journal in {tmp_path}" in done.stderr
+
+
+def test_a_folder_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "journal").mkdir()
+    scan = os.scandir
+
+    def refuse(path: str) -> object:
+        if str(path).endswith("journal"):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    done = console(tmp_path)
+    assert done.exit_code == 1
+    assert done.stderr == f"{tmp_path / 'journal'} can't be read: Permission denied.\n"
 
 
 def test_an_empty_journal(tmp_path: Path) -> None:

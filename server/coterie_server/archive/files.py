@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -19,8 +20,16 @@ def find_files(paths: Sequence[Path]) -> list[Path]:
     """The files that are named, and those of journals in and beneath the folders.
 
     They come in an order in which those of a node follow each other by their numbers.  If one is
-    there both plain and compressed, the plain one counts.
+    there both plain and compressed, the plain one counts.  Raises `ArchiveError`, also if a folder
+    may not be read, as what is in it would be missing without a word.
     """
+    try:
+        return _find(paths)
+    except OSError as error:
+        raise ArchiveError(f"{error.filename} can't be read: {error.strerror}.") from None
+
+
+def _find(paths: Sequence[Path]) -> list[Path]:
     found: dict[Path, None] = {}
     for path in paths:
         if not path.exists():
@@ -28,7 +37,7 @@ def find_files(paths: Sequence[Path]) -> list[Path]:
                 f"There is no {path}. Give a data directory, or a journal's folder or files."
             )
         if path.is_dir():
-            inside = sorted(each for each in path.rglob("journal-*") if _is_segment(each))
+            inside = sorted(each for each in _beneath(path) if _is_segment(each))
             if not inside:
                 raise ArchiveError(
                     f"There is no journal in {path}: no file there is called"
@@ -43,5 +52,13 @@ def find_files(paths: Sequence[Path]) -> list[Path]:
     return sorted(files, key=lambda path: (path.name, path))
 
 
+def _beneath(folder: Path) -> Iterator[Path]:
+    def refuse(error: OSError) -> None:
+        raise error
+
+    for parent, _, names in os.walk(folder, onerror=refuse):
+        yield from (Path(parent, name) for name in names)
+
+
 def _is_segment(path: Path) -> bool:
-    return path.is_file() and _SEGMENT.fullmatch(plain_name(path)) is not None
+    return _SEGMENT.fullmatch(plain_name(path)) is not None and path.is_file()
