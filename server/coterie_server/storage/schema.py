@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import uuid
 from collections.abc import Callable
@@ -68,6 +69,8 @@ _TABLES: Final = (
     "CREATE TABLE progress (store TEXT NOT NULL, commits INTEGER NOT NULL)",
 )
 
+_UNWRITABLE: Final = "it cannot be written; check the rights on it and on its folder"
+
 #: What makes a file of a version one of the next.
 _MIGRATIONS: Final = {1: ("ALTER TABLE leases DROP COLUMN address", _NODES)}
 
@@ -87,6 +90,7 @@ def open_database(
     mark = mark or Mark(mark_path(path))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        _require_writable(path)
         _inspect(path, mark, connect, accept_loss=accept_loss)
         connection = connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None)
     except OSError as error:
@@ -104,6 +108,17 @@ def open_database(
             raise explain(path, error) from error
         raise
     return connection
+
+
+def _require_writable(path: Path) -> None:
+    """Refuse files that may not be written, before SQLite opens one.
+
+    It would make the file's index with the same rights, and leave it behind, so that the store
+    could not be written when these have been put right.
+    """
+    for each in (path, *(path.with_name(f"{path.name}{end}") for end in ("-wal", "-shm"))):
+        if each.exists() and not os.access(each, os.W_OK):
+            raise StoreError(f"{each}: {_UNWRITABLE}")
 
 
 def _inspect(path: Path, mark: Mark, connect: Connect, *, accept_loss: bool) -> None:
@@ -261,7 +276,7 @@ def explain(path: Path, error: sqlite3.Error) -> StoreError:
         case sqlite3.SQLITE_IOERR:
             why = "the disk reports an error; check it, and the system's log"
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM | sqlite3.SQLITE_CANTOPEN:
-            why = "it cannot be written; check the rights on it and on its folder"
+            why = _UNWRITABLE
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             why = f"another program has kept it locked for {BUSY_TIMEOUT_S:.0f} seconds; end that"
         case _:

@@ -1,5 +1,6 @@
 """Which files are opened, and which are refused."""
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -193,3 +194,17 @@ def test_file_system_without_write_ahead_log(path: Path) -> None:
 
     with pytest.raises(StoreError, match=r"put the store on a local disk"):
         open_database(path, connect)
+
+
+@pytest.mark.parametrize("end", ["", "-wal", "-shm"])
+def test_file_that_may_not_be_written_is_named_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    path = tmp_path / "store.db"
+    open_database(path).close()
+    (tmp_path / f"store.db{end}").touch()
+    before = sorted(tmp_path.iterdir())
+    monkeypatch.setattr(os, "access", lambda found, _: found != tmp_path / f"store.db{end}")
+    with pytest.raises(StoreError, match=f"store.db{end}: it cannot be written"):
+        open_database(path)
+    assert sorted(tmp_path.iterdir()) == before
