@@ -23,6 +23,12 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/bytecode
 endif
 
+# In these locales, Python before 3.13 does not start where the path of this folder is not ASCII:
+# it reads in the locale's encoding where the packages are that are installed from here.
+ifneq ($(filter C POSIX,$(LC_ALL)),)
+export LC_ALL := C.UTF-8
+endif
+
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

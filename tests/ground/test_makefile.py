@@ -98,3 +98,19 @@ def test_arguments_and_flags_do_not_reach_inner_makes(root: Path) -> None:
     names = {line.partition("=")[0] for line in shown.stdout.splitlines()}
     assert "PATH" in names
     assert not names & {"MAKEFLAGS", "MFLAGS", "ARGS", "WORKERS"}
+
+
+@pytest.mark.parametrize(
+    ("chosen", "passed"), [("C", "C.UTF-8"), ("POSIX", "C.UTF-8"), ("de_DE.UTF-8", "de_DE.UTF-8")]
+)
+def test_paths_need_not_be_ascii_in_any_locale(root: Path, chosen: str, passed: str) -> None:
+    """Python reads where this folder is in the encoding of the locale."""
+    shown = subprocess.run(
+        ["make", "--file", root / "Makefile", "--file", "-", "shown"],
+        input='shown:\n\t@echo "$$LC_ALL"\n',
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "LC_ALL": chosen},
+    )
+    assert shown.stdout == f"{passed}\n"
