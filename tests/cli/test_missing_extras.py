@@ -64,7 +64,7 @@ def test_command_without_its_extra(package: str, words: str) -> None:
     ("words", "part", "extra"),
     [
         ("serve --listen 127.0.0.1:0 --http off --store memory:", "coterie_server", "server"),
-        ("simulate --runs 1", "coterie_testing", "testing"),
+        ("simulate --runs 1", "coterie_testing", "server"),
         ("pipeline run {folder} --out {folder}/out", "coterie_pipeline", "pipeline"),
         *slow(
             ("demo", "coterie_server", "server"),

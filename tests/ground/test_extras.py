@@ -203,6 +203,8 @@ def test_server_serves(wheel: Path, clean: CleanEnvironment) -> None:
         daemon.send_signal(signal.SIGTERM)
         assert daemon.wait() == 0
     clean.run("python", "-c", "import coterie_cli.demo.show, coterie_cli.demo.worker")
+    summary = clean.run("coterie", "simulate", "--runs", "1", "--seed", "0", "--json")
+    assert json.loads(summary)["failure"] is None
 
 
 #: Keeps a record in a store, and prints it.
@@ -288,8 +290,6 @@ def can_test_consumers(clean: CleanEnvironment, root: Path) -> None:
     assert "2 passed" in clean.run(
         "python", "-m", "pytest", "-W", "error", "test_page.py", "test_port.py"
     )
-    summary = clean.run("coterie", "simulate", "--runs", "1", "--seed", "0", "--json")
-    assert json.loads(summary)["failure"] is None
 
 
 def test_pipeline_has_all_that_it_imports(wheel: Path, clean: CleanEnvironment) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from coterie_protocol.extras import needs_extra
 
-with needs_extra("testing", "coterie_testing"):
+with needs_extra("server", "coterie_testing"):
     import structlog
 
 from coterie_testing.sim.faults import OF_OPERATORS, SWARMS, Fault, faults_of, plan
