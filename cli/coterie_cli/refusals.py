@@ -64,10 +64,16 @@ def _of_batch(error: BatchFailedError) -> list[str]:
 
 
 def _of_kafka(error: KafkaError, detail: str) -> str:
-    from coterie_protocol.errors import IllegalSaslStateError, SecurityDisabledError
+    from coterie_protocol.errors import (
+        IllegalSaslStateError,
+        SecurityDisabledError,
+        UnsupportedSaslMechanismError,
+    )
 
     if isinstance(error, IllegalSaslStateError):
         return f"The server takes no user and password here: leave out --user ({error.name})."
+    if isinstance(error, UnsupportedSaslMechanismError):
+        return f"{capitalized(detail)}: choose by --mechanism ({error.name})."
     if isinstance(error, SecurityDisabledError):
         return (
             "The server looks at no ACLs: all may do everything. Its settings authorizer.class.name"

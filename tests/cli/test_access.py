@@ -118,7 +118,7 @@ def test_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     path = str(tmp_path / "none.properties")
     result = CliRunner().invoke(app, ["topics", "list", "--config-file", path])
     assert result.exit_code == 2
-    assert result.stderr == f"{path} can't be read: No such file or directory.\n"
+    assert result.stderr == f"The file {path} can't be read: No such file or directory.\n"
 
 
 def test_file_that_cannot_be_used_is_named_without_secrets(properties: Path) -> None:

@@ -49,8 +49,9 @@ def target(monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_a_file_that_can_not_be_read_is_named_as_it_is(tmp_path: Path) -> None:
     """Also where a sentence begins with its name."""
     folder = os.path.relpath(tmp_path)
-    said = run("topics", "list", "--config-file", "client.properties", code=2)
-    assert said == "client.properties can't be read: No such file or directory.\n"
+    for name in ("client.properties", "nothere"):
+        said = run("topics", "list", "--config-file", name, code=2)
+        assert said == f"The file {name} can't be read: No such file or directory.\n"
     (tmp_path / "bad.toml").write_text("{")
     said = run("profile", "list", code=2, environ={"COTERIE_PROFILES": f"{folder}/bad.toml"})
     assert "/bad.toml is not valid TOML: " in said

@@ -14,6 +14,7 @@ from coterie_protocol.errors import (
     SecurityDisabledError,
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
+    UnsupportedSaslMechanismError,
 )
 from coterie_protocol.exceptions import CoterieError
 
@@ -32,6 +33,10 @@ from coterie_protocol.exceptions import CoterieError
         (
             GroupAuthorizationFailedError(),
             "The client may not use this group (GROUP_AUTHORIZATION_FAILED).",
+        ),
+        (
+            UnsupportedSaslMechanismError("n:1 does not offer PLAIN, but X"),
+            "n:1 does not offer PLAIN, but X: choose by --mechanism (UNSUPPORTED_SASL_MECHANISM).",
         ),
         (ConnectionLostError("It ended. Try again."), "It ended. Try again."),
     ],

@@ -37,9 +37,9 @@ def read_properties(path: str | os.PathLike[str]) -> dict[str, str]:
             text = file.read(_SIZE_MAX + 1)
     except (OSError, ValueError) as error:  # the latter for a zero byte in the path
         reason = getattr(error, "strerror", None) or "it is no path"
-        raise ConfigurationError(f"{path} can't be read: {reason}") from None
+        raise ConfigurationError(f"the file {path} can't be read: {reason}") from None
     if len(text) > _SIZE_MAX:
-        raise ConfigurationError(f"{path} is too large to be a file of properties")
+        raise ConfigurationError(f"the file {path} is too large to be one of properties")
     try:
         return parse_properties(text)
     except ConfigurationError as error:
