@@ -147,14 +147,16 @@ def _read_on(
     """Read until told to stop, or to the end, and publish what there is then."""
     warehouse, batches = tables.warehouse, tables.batches
     warehouse.mend()
-    with _stop_signals() as stop:
-        query = _start(tables, f"{warehouse.out}/{CHECKPOINT}", options)
-        try:
+    query = _start(tables, f"{warehouse.out}/{CHECKPOINT}", options)
+    try:
+        others.tell({})
+        _await_beginning(query, batches)
+        with _stop_signals() as stop:
             _attend(query, stop, options, tables, on_progress, others)
-        finally:
-            # Spark would interrupt a micro-batch, which does no harm but wastes its work.
-            batches.finish()
-            query.stop()
+    finally:
+        # Spark would interrupt a micro-batch, which does no harm but wastes its work.
+        batches.finish()
+        query.stop()
     _complain(query, batches)
     tables.publish()
     others.tell(_reached(query))
@@ -215,6 +217,15 @@ def _start(tables: _Tables, checkpoint: str, options: FollowOptions) -> Streamin
     return writer.trigger(processingTime=f"{options.every_s} seconds").start()
 
 
+def _await_beginning(query: StreamingQuery, batches: Batches) -> None:
+    """Wait until something was read, or there is nothing.
+
+    Before, there is nothing to publish, and a stream that is stopped while it starts complains.
+    """
+    while query.isActive and not batches.taken and query.lastProgress is None:
+        time.sleep(_LOOK_S)
+
+
 def _attend(
     query: StreamingQuery,
     stop: threading.Event,
@@ -225,7 +236,6 @@ def _attend(
 ) -> None:
     """Publish tables and report progress, while another thread handles micro-batches."""
     reported = None
-    others.tell({})
     due_s = time.monotonic() + options.refresh_s
     while query.isActive and not stop.wait(_LOOK_S):
         # With `once`, the tables are published at the end.
