@@ -106,7 +106,7 @@ def test_arguments_and_flags_do_not_reach_inner_makes(root: Path) -> None:
 def test_paths_need_not_be_ascii_in_any_locale(root: Path, chosen: str, passed: str) -> None:
     """Python reads where this folder is in the encoding of the locale."""
     shown = subprocess.run(
-        ["make", "--file", root / "Makefile", "--file", "-", "shown"],
+        ["make", "--no-print-directory", "--file", root / "Makefile", "--file", "-", "shown"],
         input='shown:\n\t@echo "$$LC_ALL"\n',
         capture_output=True,
         text=True,

@@ -72,6 +72,8 @@ class History:
         self._deleted_groups: dict[str, None] = {}
         #: How the clock was set by which events are dated.
         self.clock = ClockSteps()
+        #: When the node started, or was started last.
+        self._began_ms: int | None = None
         #: How long owners had been silent that were given up or replaced, over all partitions.
         self.silent_partition_ms = 0
 
@@ -142,6 +144,7 @@ class History:
         elif isinstance(event, ClockStepped):
             self.clock.note(ts_ms, event.stepped_ms)
         elif isinstance(event, NodeStarted):
+            self._began_ms = ts_ms
             self.clock.end_slowness(ts_ms)
         handle = self._HANDLERS.get(type(event))
         if self._is_nothing_new(event):
@@ -352,6 +355,7 @@ class History:
         group = self._group(name)
         is_complete = remembered(name) in former._deleted_groups
         group.beginning = Beginning(None, HistoryLimit.COMPLETE) if is_complete else beginning
+        former.clock.end_slowness(self._began_ms or started_ms)
         for ts_ms, event in group.carried_over or ():
             former.observe(ts_ms, event)
         past = former._groups.get(name)
