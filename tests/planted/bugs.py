@@ -7,7 +7,8 @@ the bug planted, when one of them has to fail.  Most of these bugs were there on
 # ruff: noqa: SLF001  # planting a bug takes reaching inside
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -123,11 +124,11 @@ def catalogue_changes_unseen(*_: Any) -> list[Any]:
     return []
 
 
-@_bug(shard.ServedShard, "fence", "tests/server/serving/test_catalogue_shard.py")
+@_bug(shard.ServedShard, "fence", "tests/server/serving/test_lives.py")
 def fence_passed_over(_: Any, served: Any) -> None:
     """A shard that another node has is read again and served."""
     served._end_life(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    served._load_soon()
+    served._reload.soon(0)
 
 
 @_bug(lease_trust.LeaseTrust, "holds", "tests/server/serving/test_leases.py")
@@ -160,9 +161,11 @@ def mark_ignored(*_: Any) -> None:
     """A store that is behind its mark is opened."""
 
 
-@_bug(store_guard.Guard, "wrote", "tests/server/storage/test_damage.py")
-def lost_file_written_to(_: Any, watching: Any) -> None:
+@_bug(store_guard.Guard, "writing", "tests/server/storage/test_damage.py")
+@contextlib.contextmanager
+def lost_file_written_to(_: Any, watching: Any) -> Iterator[None]:
     """A file that is gone goes on being written to."""
+    yield
     watching._seen = watching._opened = watching._look()
 
 
