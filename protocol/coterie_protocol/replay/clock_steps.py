@@ -55,8 +55,11 @@ class ClockSteps:
             self._to_ms[-1] = max(self._from_ms[-1], date_ms)
 
     def lasted_ms(self, from_ms: int, to_ms: int) -> int:
-        """How long it took from one date to a later one."""
-        return self._steady(to_ms) - self._steady(from_ms)
+        """How long it took from one date to a later one.
+
+        After a restart a date may be before one from before it, and then nothing is known of it.
+        """
+        return max(self._steady(to_ms) - self._steady(from_ms), 0)
 
     def after(self, date_ms: int, lasted_ms: int) -> int:
         """The date so long after another one, or before it."""

@@ -72,6 +72,7 @@ class History:
         self._deleted_groups: dict[str, None] = {}
         #: How the clock was set by which events are dated.
         self.clock = ClockSteps()
+        self._steps: list[tuple[int, int]] = []
         #: When the node started, or was started last.
         self._began_ms: int | None = None
         #: How long owners had been silent that were given up or replaced, over all partitions.
@@ -143,6 +144,7 @@ class History:
             self._topic_changed(ts_ms, event)
         elif isinstance(event, ClockStepped):
             self.clock.note(ts_ms, event.stepped_ms)
+            self._steps.append((ts_ms, event.stepped_ms))
         elif isinstance(event, NodeStarted):
             self._began_ms = ts_ms
             self.clock.end_slowness(ts_ms)
@@ -209,7 +211,7 @@ class History:
         )
         running = group.running
         if running is not None and event.member in group.awaited:
-            waited_ms = ts_ms - running.started_ms
+            waited_ms = max(ts_ms - running.started_ms, 0)
             late = LateMember(event.member, event.instance, event.host, waited_ms, event.how)
             group.late = latest((*group.late, late))
 
@@ -242,7 +244,7 @@ class History:
         # Joins count from when the phase began, or began anew after the group was recovered.
         began_ms = self.clock.after(ts_ms, -event.took_ms)
         group.stopped.members_joined(event.members, began_ms, self.clock)
-        waited_ms = ts_ms - running.started_ms
+        waited_ms = max(ts_ms - running.started_ms, 0)
         before_ms = max(group.phase_ms - running.started_ms, 0)
         group.running = replace(
             running,
@@ -295,7 +297,8 @@ class History:
     def _unclaimed(self, group: GroupHistory, ts_ms: int, event: IdUnclaimed) -> None:
         running = group.running
         if running is not None:
-            late = LateMember(event.member, None, "", ts_ms - running.started_ms, "unclaimed")
+            waited_ms = max(ts_ms - running.started_ms, 0)
+            late = LateMember(event.member, None, "", waited_ms, "unclaimed")
             group.late = latest((*group.late, late))
 
     def _end(
@@ -356,6 +359,8 @@ class History:
         is_complete = remembered(name) in former._deleted_groups
         group.beginning = Beginning(None, HistoryLimit.COMPLETE) if is_complete else beginning
         former.clock.end_slowness(self._began_ms or started_ms)
+        for step in self._steps:
+            former.clock.note(*step)
         for ts_ms, event in group.carried_over or ():
             former.observe(ts_ms, event)
         past = former._groups.get(name)
