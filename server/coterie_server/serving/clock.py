@@ -220,24 +220,36 @@ class Ticker:
             self._observe(self._clock.date_ms(), ClockStepped(stepped_ms=tick.stepped_ms))
 
 
-#: In this time each client has many of the requests handled that it sent at once.
+#: In this time clients ask again that were refused, and each has many of the requests handled that
+#: it sent at once; and how long a rest is that follows another before anything due was done, as a
+#: store that stalls again and again must not put off for ever what is due.
 _REST_MS: Final = 1000
+_FURTHER_REST_MS: Final = 100
 
 
 class Alarm:
     """One timer for all that is due: it is armed for the earliest."""
 
-    def __init__(self, clock: Clock, fire: Callable[[], None]) -> None:
+    def __init__(self, clock: Clock, fire: Callable[[], bool]) -> None:
         self._clock = clock
+        #: Does what is due; False if that can't be done just now.
         self._fire = fire
         self._timer: asyncio.TimerHandle | None = None
         self._due_ms = self._rests_until_ms = 0
+        self._is_in_doubt = self._has_rested = False
 
-    def rest(self) -> None:
-        """Let it not go off before those were heard who have waited, but then."""
-        self.cancel()
-        self._rests_until_ms = self._clock.now_ms() + _REST_MS
-        self.arm(self._rests_until_ms)
+    def doubt(self) -> None:
+        """Take note that clients may be refused what they are to be heard with."""
+        self._is_in_doubt = True
+
+    def go_on(self, *, have_waited: bool) -> None:
+        """Let it go off now; if clients have waited, or were refused, when they were heard."""
+        has_to_rest, self._is_in_doubt = have_waited or self._is_in_doubt, False
+        if has_to_rest:
+            self.cancel()
+            rest_ms = _FURTHER_REST_MS if self._has_rested else _REST_MS
+            self._rests_until_ms, self._has_rested = self._clock.now_ms() + rest_ms, True
+        self.arm(0)
 
     def arm(self, due_ms: int) -> None:
         """Have it go off at a time, unless it will before."""
@@ -247,7 +259,12 @@ class Alarm:
         self.cancel()
         self._due_ms = due_ms
         wait_s = max(due_ms - self._clock.now_ms(), 0) / 1000
-        self._timer = asyncio.get_running_loop().call_later(wait_s, self._fire)
+        self._timer = asyncio.get_running_loop().call_later(wait_s, self._go_off)
+
+    def _go_off(self) -> None:
+        self._timer = None
+        if self._fire():
+            self._has_rested = False
 
     def cancel(self) -> None:
         """Let it not go off, until it is armed again."""

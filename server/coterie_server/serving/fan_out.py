@@ -176,6 +176,31 @@ class _Part:
         self._whole.close(why)
 
 
+class _PartOfChange(_Part):
+    """A part of what is carried out to its end once it has begun, also if the client has gone."""
+
+    __slots__ = ("_call_soon",)
+
+    def __init__(
+        self,
+        whole: PendingRequest,
+        message: Any,  # noqa: ANN401  # any request
+        number: int,
+        batch: _Batch,
+        call_soon: CallSoon,
+    ) -> None:
+        super().__init__(whole, message, number, batch)
+        self._call_soon = call_soon
+
+    @property
+    def abandoned(self) -> bool:
+        return False
+
+    def resume(self, action: Callable[[], None]) -> None:
+        """Go on in turns of its own: those of its connection end with that."""
+        self._call_soon(action, whoever_goes=True)
+
+
 class _Division:
     """A request that names groups, handed out in batches."""
 
@@ -230,7 +255,12 @@ class _Division:
         for number, (shard, its) in enumerate(places):
             items = tuple(self._items[each] for each in its)
             message = replace(self._whole.message, **{self._named.field: items})
-            self._hand_out(shard, _Part(self._whole, message, number, batch))
+            self._hand_out(shard, self._part(message, number, batch))
+
+    def _part(self, message: Any, number: int, batch: _Batch) -> _Part:  # noqa: ANN401  # any request
+        if self._must_end:
+            return _PartOfChange(self._whole, message, number, batch, self._call_soon)
+        return _Part(self._whole, message, number, batch)
 
     def _join(self) -> Making[Any]:
         """The answer for all items, in the order in which the request names them, and as often."""

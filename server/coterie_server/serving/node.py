@@ -270,13 +270,12 @@ class Node:
     def confirmed(self) -> None:
         """The leases hold: go on with what was held meanwhile, then with what is due."""
         have_held = [shard.trusted() for shard in self.all_shards()]
-        if any(have_held):
-            self._alarm.rest()  # As these may be heartbeats, which are heard in the next turns.
-        else:
-            self._alarm.arm(0)
+        # What was held may be heartbeats, which are heard in the next turns.
+        self._alarm.go_on(have_waited=any(have_held))
 
     def doubted(self) -> None:
         """It can't be found out whether the leases hold: refuse what waits for that."""
+        self._alarm.doubt()
         for shard in self.all_shards():
             shard.doubted()
 
@@ -293,12 +292,12 @@ class Node:
 
     # -- time ----------------------------------------------------------------------------------
 
-    def _fire(self) -> None:
-        self._alarm.cancel()
+    def _fire(self) -> bool:
         fire_due(self.shards, self._clock.now_ms())
         due = [at_ms for shard in self.shards if (at_ms := shard.next_deadline()) is not None]
         if due and self.trust.holds:  # or `confirmed` comes back to it
             self._alarm.arm(min(due))
+        return self.trust.holds
 
     # -- requests ------------------------------------------------------------------------------
 

@@ -275,19 +275,66 @@ def test_neither_time_ever_goes_back(seed: int) -> None:
 # -- the alarm ---------------------------------------------------------------------------------
 
 
+class Due:
+    """An alarm, with timers that go off when the test says so."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.timers, self.machine = Timers(), Machine()
+        monkeypatch.setattr(asyncio, "get_running_loop", lambda: self.timers)
+        self.can_be_done = True
+        self.alarm = Alarm(self.machine.clock, lambda: self.can_be_done)
+
+    def wait_s(self) -> float:
+        """In what time it is to go off."""
+        return self.timers.waits_s[-1]
+
+    def go_off(self) -> None:
+        """Let that time pass."""
+        self.machine.run(int(self.wait_s() * 1000) + TICK_MS)
+        self.alarm._go_off()  # noqa: SLF001  # as its timer does
+
+
 def test_an_alarm_rests_while_those_are_heard_who_have_waited(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As what is due may be that they expire; a step that says so again does not wake it."""
-    timers, machine = Timers(), Machine()
-    monkeypatch.setattr(asyncio, "get_running_loop", lambda: timers)
-    alarm = Alarm(machine.clock, lambda: None)
-    alarm.arm(0)
-    assert timers.waits_s == [0]
-    alarm.rest()
-    alarm.arm(0)
-    assert timers.waits_s == [1]
-    machine.run(TICK_MS * 4)
-    alarm.cancel()
-    alarm.arm(0)
-    assert timers.waits_s == [0]
+    due = Due(monkeypatch)
+    due.alarm.arm(0)
+    assert due.wait_s() == 0
+    due.alarm.go_on(have_waited=True)
+    due.alarm.arm(0)
+    assert due.timers.waits_s == [1]
+    due.machine.run(TICK_MS * 4)
+    due.alarm.cancel()
+    due.alarm.arm(0)
+    assert due.wait_s() == 0
+
+
+def test_an_alarm_rests_until_those_ask_again_who_were_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Though nobody waits at the moment in which it may go off again."""
+    due = Due(monkeypatch)
+    due.alarm.go_on(have_waited=False)
+    assert due.wait_s() == 0
+    due.alarm.doubt()
+    due.alarm.go_on(have_waited=False)
+    assert due.wait_s() == 1
+    due.go_off()
+    due.alarm.go_on(have_waited=False)
+    assert due.wait_s() == 0
+
+
+def test_an_alarm_that_is_put_off_again_and_again_goes_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    due = Due(monkeypatch)
+    due.alarm.go_on(have_waited=True)
+    due.can_be_done = False
+    due.go_off()
+    due.alarm.go_on(have_waited=True)
+    assert due.wait_s() == 0.1
+    due.can_be_done = True
+    due.go_off()
+    due.alarm.go_on(have_waited=True)
+    assert due.wait_s() == 1

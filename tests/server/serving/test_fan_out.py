@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import pytest
@@ -297,6 +298,22 @@ async def test_of_a_client_that_goes_what_is_begun_is_deleted_to_the_end() -> No
     node.loop.run()
     assert sum(shards.asked) == BATCH + 1
     assert len(node.parts) == 0
+
+
+async def test_of_a_client_that_goes_what_is_held_for_a_while_is_deleted_to_the_end() -> None:
+    """As while the leases are in doubt, when parts wait with the shards."""
+    node, shards, held = Node(), Shards(), list[tuple[int, Any]]()
+    node.hand_out = lambda shard, part: held.append((shard, part))
+    client = FakeListener(node).connect()
+    client.send(DELETE_MANY)
+    node.loop.turn()
+    client.lose()
+    while held:
+        shard, part = held.pop()
+        assert not part.abandoned
+        part.resume(partial(shards.hand_out, shard, part))
+        node.loop.run()
+    assert sum(shards.asked) == BATCH + 1
 
 
 async def test_of_one_client_a_single_request_for_very_many_groups_is_taken_at_a_time() -> None:
