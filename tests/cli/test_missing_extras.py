@@ -103,7 +103,7 @@ def test_store_that_needs_another_extra(tmp_path: Path) -> None:
         ("coterie_pipeline.batch", "pipeline"),
         *slow(
             ("coterie_server.daemon", "server"),
-            ("coterie_testing.sim.runs", "testing"),
+            ("coterie_testing.sim.runs", "server"),
             ("coterie_pipeline.session", "pipeline"),
             ("coterie_pipeline.report", "pipeline"),
             ("coterie_pipeline.whatif", "pipeline"),

@@ -213,10 +213,9 @@ async def test_nobody_expires_before_heartbeats_that_were_held_are_heard(
 ) -> None:
     listener = ListenerOptions(Address("127.0.0.1", 0))
     async with Server(ServerOptions(listeners=(listener,))) as server:
-        node, rests = server.node, list[str]()
-        monkeypatch.setattr(Alarm, "rest", lambda _: rests.append("rest"))
+        node, waited = server.node, list[bool]()
+        monkeypatch.setattr(Alarm, "go_on", lambda _, have_waited: waited.append(have_waited))
         node.confirmed()
-        assert rests == []
         node.trust.until_s = 0.0
         monkeypatch.setattr(node.trust, "doubt", lambda: None)
         message = m.HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
@@ -224,5 +223,5 @@ async def test_nobody_expires_before_heartbeats_that_were_held_are_heard(
         node.handle(cast(Exchange, held))
         node.trust.until_s = math.inf
         node.confirmed()
-        assert rests == ["rest"]
+        assert waited == [False, True]
         assert (await held.answer).error_code == ErrorCode.UNKNOWN_MEMBER_ID
