@@ -112,6 +112,13 @@ def run(options: ServerOptions, supervised: Supervised | None = None) -> int:
             runner.run(serve(allowed, supervised=supervised))
     except REFUSALS as error:
         return complain(str(error))
+    except PermissionError as error:
+        if error.filename is None:
+            raise  # not one of the files that it reads at its start, such as its journal's
+        return complain(
+            f"{error.filename} can't be used: {error.strerror}. Check the rights on it and on its"
+            " folder."
+        )
     return 0
 
 

@@ -56,6 +56,22 @@ def run_python(
     return subprocess.run(command, env=environ, timeout=60, check=False, **streams)
 
 
+def test_a_file_that_may_not_be_read_at_the_start_is_named() -> None:
+    """As one of the journal's; without a traceback."""
+    code = (
+        "import sys; from coterie_server import daemon; from tests.server.test_daemon import *\n"
+        "async def serve(*_, **__): raise PermissionError(13, 'Permission denied', 'd/journal/j')\n"
+        "daemon.serve = serve; sys.exit(daemon.run(OPTIONS))"
+    )
+    ended = run_python(code, capture_output=True)
+    assert ended.returncode == 1
+    assert "Traceback" not in ended.stderr.decode()
+    assert ended.stderr.decode().splitlines()[-1] == (
+        "coterie: d/journal/j can't be used: Permission denied."
+        " Check the rights on it and on its folder."
+    )
+
+
 def test_what_is_told_is_written_at_once() -> None:
     """Also where it is not a terminal that reads it."""
     code = "from coterie_server.daemon import *; import os; tell('ready'); os._exit(0)"
