@@ -60,22 +60,20 @@ class UnseenMoves:
                 owners.get(partition, former) != former
                 for partition, former in self._forgotten.items()
             )
-        # What is left out for good is not on its way.
-        self._former = self._left_out(assigned) if needs_rejoin and assigned is not None else {}
+        if needs_rejoin and assigned is not None:
+            self._leave_out({each for own in assigned.values() for each in _each(own)})
+        else:  # what is left out for good is not on its way
+            self._former, self._forgotten = {}, {}
         self._given = None if assigned is None else dict(assigned)
-        self._forgotten = {}
         return unseen
 
-    def _left_out(self, assigned: _Assigned) -> dict[_Partition, str]:
-        """Who had what an assignment gives to no member yet."""
+    def _leave_out(self, at_work: set[_Partition]) -> None:
+        """Keep who had what an assignment gives to no member yet."""
         given = (self._given or {}).items()
         last = {each: member for member, own in given for each in _each(own)}
-        at_work = {each for own in assigned.values() for each in _each(own)}
-        return {
-            partition: member
-            for partition, member in (self._forgotten | self._former | last).items()
-            if partition not in at_work
-        }
+        self._former = {p: m for p, m in (self._former | last).items() if p not in at_work}
+        # The coordinator has not learned who had that.
+        self._forgotten = {p: m for p, m in self._forgotten.items() if p not in at_work}
 
 
 def _each(owned: Mapping[str, Iterable[int]]) -> Iterator[_Partition]:

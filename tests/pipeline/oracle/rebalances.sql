@@ -157,9 +157,11 @@ expected AS (
     JOIN forgotten AS f
         ON f.grp = n.grp AND f.topic = n.topic AND f.partition = n.partition
         AND f.pos < n.pos AND f.member <> n.member
+    -- Its coordinator learns who has it once it is given to anyone.
     WHERE NOT EXISTS (
-        FROM control AS c
-        WHERE c.grp = f.grp AND c.pos > f.pos AND c.pos < n.pos AND c.kind = 'rebalance_completed'
+        FROM named AS o
+        WHERE o.grp = f.grp AND o.topic = f.topic AND o.partition = f.partition
+            AND o.pos > f.pos AND o.pos < n.pos
     ) AND NOT EXISTS (
         FROM fresh_starts AS s WHERE s.grp = f.grp AND s.pos > f.pos AND s.pos < n.pos
     )

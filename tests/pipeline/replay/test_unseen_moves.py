@@ -20,7 +20,24 @@ def test_who_goes_after_the_restart_is_seen() -> None:
     assert moves.assigned({"b": {"t": (0,)}}, needs_rejoin=False) == 0
 
 
-def test_what_waits_for_another_round_is_forgotten_too() -> None:
+def test_what_waits_for_another_round_stays_forgotten() -> None:
+    moves = UnseenMoves.since({"a": {"t": (0, 1)}, "b": {}})
+    assert moves.assigned({"a": {}, "b": {}}, needs_rejoin=True) == 0
+    moves.read_back()
+    assert moves.assigned({"a": {}, "b": {"t": (0,)}}, needs_rejoin=True) == 1
+    assert moves.assigned({"a": {}, "b": {"t": (0, 1)}}, needs_rejoin=False) == 1
+
+
+def test_what_has_moved_unseen_is_known_from_then_on() -> None:
+    moves = UnseenMoves.since({"a": {"t": (0, 1)}, "b": {}})
+    moves.assigned({"a": {}, "b": {}}, needs_rejoin=True)
+    moves.read_back()
+    assert moves.assigned({"a": {}, "b": {"t": (0,)}}, needs_rejoin=True) == 1
+    assert moves.assigned({"a": {}, "b": {}}, needs_rejoin=True) == 0
+    assert moves.assigned({"a": {"t": (0,)}, "b": {"t": (1,)}}, needs_rejoin=False) == 1
+
+
+def test_what_waits_over_another_restart_is_forgotten_too() -> None:
     moves = UnseenMoves.since({"a": {"t": (0, 1)}})
     assert moves.assigned({"a": {"t": (0,)}, "b": {}}, needs_rejoin=True) == 0
     moves.read_back()

@@ -430,6 +430,27 @@ def restarted_between_rounds() -> JournalBuilder:
 
 
 @scenario
+def restarted_before_three_rounds() -> JournalBuilder:
+    """The node is killed, and what a member has given up reaches another one in two steps."""
+    builder = JournalBuilder("restarted-before-three-rounds")
+    builder.founded(0, a=[0, 1])
+    builder.joined(1000, "b")
+    builder.started(1000, "member_joined", ["a"])
+    builder.phase(1100, 100, {"a": (100, [0, 1]), "b": (0, [])})
+    builder.completed(1110, {"a": [], "b": []}, needs_rejoin=True)
+    builder.begin_file()
+    builder.recovered(5000, a=[], b=[])
+    builder.node_started(5000)
+    builder.started(6000, "revocation_follow_up", ["a", "b"], follows=2)
+    builder.phase(6100, 100, {"a": (0, []), "b": (100, [])})
+    builder.completed(6110, {"a": [], "b": [0]}, needs_rejoin=True)
+    builder.started(7000, "revocation_follow_up", ["a", "b"], follows=3)
+    builder.phase(7100, 100, {"a": (0, []), "b": (100, [0])})
+    builder.completed(7110, {"a": [], "b": [0, 1]})
+    return builder
+
+
+@scenario
 def restarted_in_a_second_phase() -> JournalBuilder:
     """Eager members have joined without what they had, and the node is killed before the end."""
     builder = JournalBuilder("restarted-in-a-second-phase")
