@@ -405,6 +405,13 @@ def test_a_restart_between_the_rounds_of_a_hand_over_ends_no_gap(tables: TableRo
     assert row == (1 + 1, 5000)
 
 
+def test_a_hand_over_of_stock_clients_is_one_over_a_restart_too(tables: TableRows) -> None:
+    rows = tables.rows("rebalances", "restarted-between-unasked-rounds", "moved")
+    assert rows == [(1,), (1,), (1 + 1,)]
+    rows = tables.rows("rebalances", "restarted-with-less-to-do", "moved")
+    assert rows == [(1,), (1,), (1,)]
+
+
 def test_what_was_on_its_way_in_a_restart_moves_unseen_in_any_later_round(
     tables: TableRows,
 ) -> None:

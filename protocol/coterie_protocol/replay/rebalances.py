@@ -220,6 +220,14 @@ class Rebalances:
                 self._moves.gone(line["member"])
             case "member_replaced":
                 self._moves.replaced(line["former_member"], line["member"])
+            case "phase_joined":
+                self._moves.joined(
+                    {
+                        phase["member"]: phase["owned"]
+                        for phase in line["members"]
+                        if phase["joined_after_ms"] is not None
+                    }
+                )
             case "group_recovered" if line.resumes:
                 self._moves.read_back()
             case "group_recovered":

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 __all__ = ["UnseenMoves"]
 
 _Partition = tuple[str, int]
-#: By member, numbers by topic.
-_Assigned = Mapping[str, Mapping[str, Iterable[int]]]
+#: Numbers by topic.
+_Partitions = Mapping[str, Iterable[int]]
+_Assigned = Mapping[str, _Partitions]
 
 
 @dataclass(slots=True)
@@ -21,7 +22,9 @@ class UnseenMoves:
     """
 
     #: Who was given what last and is not gone; None if that is not known.
-    _given: dict[str, Mapping[str, Iterable[int]]] | None = None
+    _given: dict[str, _Partitions] | None = None
+    #: What members have by their own word, who have joined since.
+    _said: dict[str, _Partitions] = field(default_factory=dict)
     #: Who had what is on its way.
     _former: dict[_Partition, str] = field(default_factory=dict)
     #: The part of it that the coordinator has forgotten.
@@ -34,17 +37,23 @@ class UnseenMoves:
 
     def gone(self, member: str) -> None:
         """Note that a member has left the group."""
+        self._said.pop(member, None)
         if self._given is not None:
             owned = self._given.pop(member, {})
             self._former |= dict.fromkeys(_each(owned), member)
 
     def replaced(self, former: str, member: str) -> None:
         """Note that a static member came back under another id."""
-        if self._given is not None and former in self._given:
-            self._given[member] = self._given.pop(former)
+        for had in (self._given, self._said):
+            if had is not None and former in had:
+                had[member] = had.pop(former)
         for owners in (self._former, self._forgotten):
             for partition in [each for each, owner in owners.items() if owner == former]:
                 owners[partition] = member
+
+    def joined(self, owned: Mapping[str, _Partitions | None]) -> None:
+        """Note what members said they have, as all had joined; the others have what they had."""
+        self._said = {member: own or {} for member, own in owned.items()}
 
     def read_back(self) -> None:
         """Note that the group was read back just where it was left."""
@@ -60,15 +69,31 @@ class UnseenMoves:
                 owners.get(partition, former) != former
                 for partition, former in self._forgotten.items()
             )
-        if needs_rejoin and assigned is not None:
-            self._leave_out({each for own in assigned.values() for each in _each(own)})
-        else:  # what is left out for good is not on its way
-            self._former, self._forgotten = {}, {}
+        self._leave_out(assigned or {})
+        if self._former or self._forgotten:
+            has_more = needs_rejoin or self._is_taken_from_any(assigned or {})
+            if assigned is None or not has_more:  # what is left out for good is not on its way
+                self._former, self._forgotten = {}, {}
         self._given = None if assigned is None else dict(assigned)
+        self._said = {}
         return unseen
 
-    def _leave_out(self, at_work: set[_Partition]) -> None:
+    def _is_taken_from_any(self, assigned: _Assigned) -> bool:
+        """Whether a member has something that it is not given, and so gives up and joins again.
+
+        Only Coterie's own leaders also ask for that.  If two say that they have a partition, it is
+        taken for that of the one that gets it.
+        """
+        held, kept = set[_Partition](), set[_Partition]()
+        for member, own in ((self._given or {}) | self._said).items():
+            has = set(_each(own))
+            held |= has
+            kept |= has.intersection(_each(assigned.get(member, {})))
+        return held != kept
+
+    def _leave_out(self, assigned: _Assigned) -> None:
         """Keep who had what an assignment gives to no member yet."""
+        at_work = {each for own in assigned.values() for each in _each(own)}
         given = (self._given or {}).items()
         last = {each: member for member, own in given for each in _each(own)}
         self._former = {p: m for p, m in (self._former | last).items() if p not in at_work}

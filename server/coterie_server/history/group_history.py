@@ -86,7 +86,7 @@ class GroupHistory:
         return first is not None and first.generation <= 1 and first.from_state == "Empty"
 
     def note(self, ts_ms: int, event: Event) -> None:
-        """Take note of the state and the generation that an event tells, if it does.
+        """Take note of what an event tells of the group's state, generation and owners.
 
         If the group is read back in a later one than was told last, another node had it meanwhile,
         or a node was killed before its last lines were written.
@@ -97,6 +97,9 @@ class GroupHistory:
             return
         if isinstance(event, GroupRecovered) and self.lacks(generation):
             self.gap_ms = ts_ms
+        if isinstance(event, PhaseJoined):
+            joined = [each for each in event.members if each.joined_after_ms is not None]
+            self.moves.joined({each.member: each.owned for each in joined})
         if self.first_generation is None:
             self.first_generation = generation
         self.generation = generation

@@ -114,6 +114,14 @@ expected AS (
         -- What goes with its topic was gone before the rebalance that this caused.
         AND (g.is_open OR g.to_pos >= m.ended_pos OR g.to_pos IS NULL AND g.to_ms > m.ended_ms)
     GROUP BY ALL
+), taking AS (
+    -- Assignments that leave out what a member has, which then gives it up and joins again.
+    SELECT DISTINCT grp, ended_pos AS pos FROM intervals AS i
+    WHERE ended = 'taken' AND NOT EXISTS (
+        FROM intervals AS o
+        WHERE o.grp = i.grp AND o.topic = i.topic AND o.partition = i.partition
+            AND o.began_pos < i.ended_pos AND coalesce(o.ended_pos > i.ended_pos, true)
+    )
 ), fresh_starts AS (
     -- After these, nothing is on its way to a member.
     SELECT grp, pos, kind = 'rebalance_completed' AS is_assignment FROM control AS c
@@ -121,8 +129,11 @@ expected AS (
         OR kind = 'group_recovered'
             AND NOT EXISTS (FROM resumed AS r WHERE r.grp = c.grp AND r.pos = c.pos)
         OR kind = 'rebalance_started' AND (body ->> 'from_state') = 'Empty'
-        OR kind = 'rebalance_completed'
-            AND ((body ->> 'needs_rejoin') = 'false' OR (body ->> 'assigned') IS NULL)
+        OR kind = 'rebalance_completed' AND (
+            (body ->> 'assigned') IS NULL
+            OR (body ->> 'needs_rejoin') = 'false'
+                AND NOT EXISTS (FROM taking AS t WHERE t.grp = c.grp AND t.pos = c.pos)
+        )
 ), named AS (
     -- Who was given what, by whichever member id, also where a group was read back.
     SELECT grp, pos, member, topic.key AS topic, unnest(topic.value) AS partition

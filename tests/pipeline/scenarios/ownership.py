@@ -430,6 +430,42 @@ def restarted_between_rounds() -> JournalBuilder:
 
 
 @scenario
+def restarted_between_unasked_rounds() -> JournalBuilder:
+    """So it is with a leader that asks nobody to join once more, as stock clients' never do."""
+    builder = JournalBuilder("restarted-between-unasked-rounds")
+    builder.founded(0, a=[0, 1])
+    builder.joined(1000, "b")
+    builder.started(1000, "member_joined", ["a"])
+    builder.phase(1100, 100, {"a": (100, [0, 1]), "b": (0, [])})
+    builder.completed(1110, {"a": [0], "b": []})
+    builder.begin_file()
+    builder.recovered(5000, a=[0], b=[])
+    builder.node_started(5000)
+    builder.started(6000, "revocation_follow_up", ["a", "b"], follows=2)
+    builder.phase(6100, 100, {"a": (0, [0]), "b": (100, [])})
+    builder.completed(6110, {"a": [0], "b": [1]})
+    return builder
+
+
+@scenario
+def restarted_with_less_to_do() -> JournalBuilder:
+    """An eager leader leaves a partition out for good, and gives it to another one later."""
+    builder = JournalBuilder("restarted-with-less-to-do")
+    builder.founded(0, a=[0, 1])
+    builder.joined(1000, "b")
+    builder.started(1000, "member_joined", ["a"])
+    builder.phase(1100, 100, {"a": (100, []), "b": (0, [])})
+    builder.completed(1110, {"a": [0], "b": []})
+    builder.begin_file()
+    builder.recovered(5000, a=[0], b=[])
+    builder.node_started(5000)
+    builder.started(6000, "admin", ["a", "b"])
+    builder.phase(6100, 100, {"a": (0, []), "b": (100, [])})
+    builder.completed(6110, {"a": [0], "b": [1]})
+    return builder
+
+
+@scenario
 def restarted_before_three_rounds() -> JournalBuilder:
     """The node is killed, and what a member has given up reaches another one in two steps."""
     builder = JournalBuilder("restarted-before-three-rounds")
