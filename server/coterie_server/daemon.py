@@ -131,7 +131,8 @@ def complain(sentence: str) -> int:
 def tell(line: str) -> None:
     """Print a line at once; where it can't be written, the daemon goes on without it."""
     try:
-        print(line, flush=True)  # noqa: T201  # what standard output is for
+        # As one piece, or the log's next line may come before the end of this one.
+        print(f"{line}\n", end="", flush=True)  # noqa: T201  # what standard output is for
     except OSError as error:
         _log.warning("standard output can't be written", error=error.strerror)
         nowhere = os.open(os.devnull, os.O_WRONLY)
