@@ -206,7 +206,8 @@ def _find(
             raise NoJournalsError(f"There is no {', '.join(journals)}.")
         paths = {file.path for file in files}
         for file in files:
-            if not file.is_named and without_compression(file.path) in paths - {file.path}:
+            plain = without_compression(file.path)
+            if not file.is_named and plain != file.path and plain in paths:
                 continue  # there as it was, too, and perhaps still being compressed
             if file.is_named or _SEGMENT.fullmatch(file.name):
                 found[file.path] = file.size, file.changed_ms

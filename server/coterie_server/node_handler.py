@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
+
+from coterie_server.net.exchange import STOPPING
 
 if TYPE_CHECKING:
     from coterie_protocol.messages import HeartbeatRequest, HeartbeatResponse
@@ -16,8 +18,6 @@ __all__ = ["Gate", "NodeHandler"]
 
 #: Sees a request before the node does; returns True if it has taken the request from it.
 Gate = Callable[["Exchange"], bool]
-
-_STOPPING: Final = "the node is stopping"
 
 
 class NodeHandler:
@@ -36,7 +36,7 @@ class NodeHandler:
         if self._node is not None:
             self._node.handle(exchange)
         elif self._is_closed:
-            exchange.close(_STOPPING)
+            exchange.close(STOPPING)
         else:
             self._waiting[exchange] = None
             exchange.when_gone(self._waiting.pop)
@@ -59,4 +59,4 @@ class NodeHandler:
         """Hang up on those who wait for a node that is stopped before it was ready."""
         self._is_closed = True
         for exchange in list(self._waiting):
-            exchange.close(_STOPPING)
+            exchange.close(STOPPING)

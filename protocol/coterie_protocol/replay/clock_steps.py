@@ -9,9 +9,11 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 
-__all__ = ["NO_STEPS", "ClockSteps", "Step", "clocks_of"]
+from coterie_protocol.journal import ClockStepped, NodeStarted
+
+__all__ = ["NO_STEPS", "ClockSteps", "Step", "clocks_of", "step_of"]
 
 #: By how much each millisecond of dates that were skipped, or ran at half speed, is off.
 _SKIPPED: Final = -1
@@ -34,8 +36,11 @@ class ClockSteps:
         #: By how much dates are off in all before a stretch.
         self._off_ms = array("q")
 
-    def note(self, date_ms: int, stepped_ms: int) -> None:
-        """The clock was set by so much; the date is the one after that."""
+    def note(self, date_ms: int, stepped_ms: int | None) -> None:
+        """The clock was set by so much, and the date is the one after that; None at a start."""
+        if stepped_ms is None:
+            self._end_slowness(date_ms)
+            return
         if stepped_ms < 0:
             self._add(max(date_ms, self._slow_until_ms), -stepped_ms, date_ms)
             return
@@ -46,13 +51,8 @@ class ClockSteps:
             return
         ahead_ms = max((left_ms + stepped_ms) // 2, 0)
         skipped_ms = stepped_ms - ahead_ms
-        self.end_slowness(date_ms - skipped_ms)
+        self._end_slowness(date_ms - skipped_ms)
         self._append(date_ms - skipped_ms, date_ms, _SKIPPED)
-
-    def end_slowness(self, date_ms: int) -> None:
-        """Dates follow the clock from here on, as after a restart."""
-        if self._slow_until_ms > date_ms:
-            self._to_ms[-1] = max(self._from_ms[-1], date_ms)
 
     def lasted_ms(self, from_ms: int, to_ms: int) -> int:
         """How long it took from one date to a later one.
@@ -78,6 +78,11 @@ class ClockSteps:
     @property
     def _slow_until_ms(self) -> int:
         return self._to_ms[-1] if self._kinds and self._kinds[-1] == _SLOW else 0
+
+    def _end_slowness(self, date_ms: int) -> None:
+        """Dates follow the clock from here on, as after a restart."""
+        if self._slow_until_ms > date_ms:
+            self._to_ms[-1] = max(self._from_ms[-1], date_ms)
 
     def _add(self, until_ms: int, more_ms: int, date_ms: int) -> None:
         """Have dates run at half speed for longer."""
@@ -122,14 +127,17 @@ class ClockSteps:
 NO_STEPS: Final = ClockSteps()
 
 
-def clocks_of(
-    steps: Iterable[Step],
-) -> Mapping[str, ClockSteps]:
+def step_of(values: Mapping[str, Any]) -> Step | None:
+    """The step that a journal's line tells; None if it tells of none."""
+    if values["kind"] not in (ClockStepped.kind, NodeStarted.kind):
+        return None
+    return values["node"], values["seq"], values["ts"], values.get("stepped_ms")
+
+
+def clocks_of(steps: Iterable[Step]) -> Mapping[str, ClockSteps]:
     """By node, the steps of its clock, which come in any order."""
     found: dict[str, ClockSteps] = {}
     for node, _, date_ms, stepped_ms in sorted(steps, key=lambda each: each[:2]):
-        if stepped_ms is not None:
+        if stepped_ms is not None or node in found:
             found.setdefault(node, ClockSteps()).note(date_ms, stepped_ms)
-        elif node in found:
-            found[node].end_slowness(date_ms)
     return found

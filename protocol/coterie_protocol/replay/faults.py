@@ -181,8 +181,7 @@ class Ends:
             if self._lasts(gap, number):
                 since_ms = max(gap.from_ms, self.ended_ms[number - 1])
                 clock = self.clocks.get(self.nodes[number], NO_STEPS)
-                lasted_ms = clock.lasted_ms(since_ms, self.ended_ms[number])
-                self.stopped_ms[number] += max(lasted_ms, 0)
+                self.stopped_ms[number] += clock.lasted_ms(since_ms, self.ended_ms[number])
 
     def _lasts(self, gap: _Gap, number: int) -> bool:
         ended_ms, ended_pos = self.ended_ms[number], self.ended_pos[number]

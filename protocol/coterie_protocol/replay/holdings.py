@@ -17,9 +17,9 @@ from typing import Any, Final
 from coterie_protocol.journal import DEATHS
 from coterie_protocol.replay.clock_steps import NO_STEPS, ClockSteps
 from coterie_protocol.replay.intervals import Cut, Given, Held, Stop, pieces
-from coterie_protocol.replay.kept import Partition, partitions_of
 from coterie_protocol.replay.members import Members
 from coterie_protocol.replay.order import Placed
+from coterie_protocol.replay.partitions import Partition, partitions_of
 from coterie_protocol.replay.rebalances import closes, is_readable, resumes_rebalance
 
 __all__ = ["Holdings"]

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from coterie_protocol.replay.members import Members
 from coterie_protocol.replay.order import Placed
+from coterie_protocol.replay.partitions import Partition, partitions_of
 from coterie_protocol.replay.rebalances import closes, is_readable
 
-__all__ = ["Kept", "Partition", "partitions_of"]
-
-Partition = tuple[str, int]
-
-
-def partitions_of(owned: Mapping[str, Iterable[int]] | None) -> list[Partition]:
-    """Numbers by topic as partitions, each once."""
-    each = ((topic, number) for topic, numbers in (owned or {}).items() for number in numbers)
-    return list(dict.fromkeys(each))
+__all__ = ["Kept"]
 
 
 class Kept:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+
+from coterie_protocol.replay.partitions import Partition, partitions_of
 
 __all__ = ["UnseenMoves"]
 
-_Partition = tuple[str, int]
 #: Numbers by topic.
 _Partitions = Mapping[str, Iterable[int]]
 _Assigned = Mapping[str, _Partitions]
@@ -26,9 +27,9 @@ class UnseenMoves:
     #: What members have by their own word, who have joined since.
     _said: dict[str, _Partitions] = field(default_factory=dict)
     #: Who had what is on its way.
-    _former: dict[_Partition, str] = field(default_factory=dict)
+    _former: dict[Partition, str] = field(default_factory=dict)
     #: The part of it that the coordinator has forgotten.
-    _forgotten: dict[_Partition, str] = field(default_factory=dict)
+    _forgotten: dict[Partition, str] = field(default_factory=dict)
 
     @classmethod
     def since(cls, assigned: _Assigned | None) -> UnseenMoves:
@@ -40,7 +41,7 @@ class UnseenMoves:
         self._said.pop(member, None)
         if self._given is not None:
             owned = self._given.pop(member, {})
-            self._former |= dict.fromkeys(_each(owned), member)
+            self._former |= dict.fromkeys(partitions_of(owned), member)
 
     def replaced(self, former: str, member: str) -> None:
         """Note that a static member came back under another id."""
@@ -64,7 +65,9 @@ class UnseenMoves:
         """Note that an assignment is in place; how many moves were not seen."""
         unseen = 0
         if assigned is not None and self._forgotten:
-            owners = {each: member for member, own in assigned.items() for each in _each(own)}
+            owners = {
+                each: member for member, own in assigned.items() for each in partitions_of(own)
+            }
             unseen = sum(
                 owners.get(partition, former) != former
                 for partition, former in self._forgotten.items()
@@ -84,24 +87,18 @@ class UnseenMoves:
         Only Coterie's own leaders also ask for that.  If two say that they have a partition, it is
         taken for that of the one that gets it.
         """
-        held, kept = set[_Partition](), set[_Partition]()
+        held, kept = set[Partition](), set[Partition]()
         for member, own in ((self._given or {}) | self._said).items():
-            has = set(_each(own))
+            has = set(partitions_of(own))
             held |= has
-            kept |= has.intersection(_each(assigned.get(member, {})))
+            kept |= has.intersection(partitions_of(assigned.get(member, {})))
         return held != kept
 
     def _leave_out(self, assigned: _Assigned) -> None:
         """Keep who had what an assignment gives to no member yet."""
-        at_work = {each for own in assigned.values() for each in _each(own)}
+        at_work = {each for own in assigned.values() for each in partitions_of(own)}
         given = (self._given or {}).items()
-        last = {each: member for member, own in given for each in _each(own)}
+        last = {each: member for member, own in given for each in partitions_of(own)}
         self._former = {p: m for p, m in (self._former | last).items() if p not in at_work}
         # The coordinator has not learned who had that.
         self._forgotten = {p: m for p, m in self._forgotten.items() if p not in at_work}
-
-
-def _each(owned: Mapping[str, Iterable[int]]) -> Iterator[_Partition]:
-    for topic, numbers in owned.items():
-        for number in numbers:
-            yield topic, number

@@ -19,15 +19,9 @@ from pathlib import Path
 from typing import IO, Any, Final
 from zlib import crc32
 
-from coterie_protocol.journal import (
-    ClockStepped,
-    JournalError,
-    NodeStarted,
-    OffsetsCommitted,
-    read_values,
-)
+from coterie_protocol.journal import JournalError, OffsetsCommitted, read_values
 from coterie_protocol.replay import ClockSteps, Deletion, clocks_of
-from coterie_protocol.replay.clock_steps import Step
+from coterie_protocol.replay.clock_steps import Step, step_of
 from coterie_server.archive.standing import STANDING
 from coterie_server.journal.packed import ArchiveError, DamagedError, is_packed, lines_of
 
@@ -258,9 +252,8 @@ class _Scanner:
         self._count(values["node"], values["seq"], ts, group)
         if kind == "topic_changed" and values["change"] == "deleted":
             found.deletions.setdefault(values["topic"], []).append((ts, values["node"]))
-        if kind in (ClockStepped.kind, NodeStarted.kind):
-            node_seq = values["node"], values["seq"]
-            found.steps.append((*node_seq, ts, values.get("stepped_ms")))
+        if (step := step_of(values)) is not None:
+            found.steps.append(step)
         if group is None or kind == OffsetsCommitted.kind:
             return
         if kind in STANDING or (kind == "group_deleted" and group in found.orders):

@@ -72,9 +72,8 @@ class History:
         self._deleted_groups: dict[str, None] = {}
         #: How the clock was set by which events are dated.
         self.clock = ClockSteps()
-        self._steps: list[tuple[int, int]] = []
-        #: When the node started, or was started last.
-        self._began_ms: int | None = None
+        #: What it was told of that, for a former life to go by as well.
+        self._steps: list[tuple[int, int | None]] = []
         #: How long owners had been silent that were given up or replaced, over all partitions.
         self.silent_partition_ms = 0
 
@@ -142,12 +141,10 @@ class History:
         """Take in an event; most kinds, above all commits, are ignored."""
         if isinstance(event, TopicChanged):
             self._topic_changed(ts_ms, event)
-        elif isinstance(event, ClockStepped):
-            self.clock.note(ts_ms, event.stepped_ms)
-            self._steps.append((ts_ms, event.stepped_ms))
-        elif isinstance(event, NodeStarted):
-            self._began_ms = ts_ms
-            self.clock.end_slowness(ts_ms)
+        elif isinstance(event, ClockStepped | NodeStarted):
+            step = ts_ms, event.stepped_ms if isinstance(event, ClockStepped) else None
+            self.clock.note(*step)
+            self._steps.append(step)
         handle = self._HANDLERS.get(type(event))
         if self._is_nothing_new(event):
             self._recovered_ms = self._recovered_ms or ts_ms
@@ -358,7 +355,8 @@ class History:
         group = self._group(name)
         is_complete = remembered(name) in former._deleted_groups
         group.beginning = Beginning(None, HistoryLimit.COMPLETE) if is_complete else beginning
-        former.clock.end_slowness(self._began_ms or started_ms)
+        if all(stepped_ms is not None for _, stepped_ms in self._steps):
+            former.clock.note(started_ms, None)
         for step in self._steps:
             former.clock.note(*step)
         for ts_ms, event in group.carried_over or ():

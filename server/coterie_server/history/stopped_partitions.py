@@ -138,7 +138,7 @@ class StoppedPartitions:
         """What it cost since the last charge; None if that is unknown."""
         if self._owned is None or not self._is_whole:
             return None
-        stopped_ms = sum(max(clock.lasted_ms(s, ts), 0) for s in self._stopped.values())
+        stopped_ms = sum(clock.lasted_ms(since_ms, ts) for since_ms in self._stopped.values())
         cost = Charge(stopped_ms, self._silent_ms)
         self._stopped, self._silent_ms = dict.fromkeys(self._stopped, ts), 0
         return cost

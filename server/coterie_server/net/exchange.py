@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from coterie_server.security import Principal
     from coterie_server.turns import Making, Turns
 
-__all__ = ["Exchange", "Handler", "OnReply", "ReplyPath", "answered"]
+__all__ = ["STOPPING", "Exchange", "Handler", "OnReply", "ReplyPath", "answered"]
+
+#: Why clients are hung up on that wait for what a stopping node does no more.
+STOPPING: Final = "the node is stopping"
 
 _NUMBER_BYTES: Final = 4
 

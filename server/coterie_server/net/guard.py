@@ -18,7 +18,7 @@ from coterie_protocol.messages import (
     SaslHandshakeResponse,
 )
 from coterie_server.log.logger import get_logger, shortened
-from coterie_server.net.exchange import Exchange, ReplyPath
+from coterie_server.net.exchange import STOPPING, Exchange, ReplyPath
 from coterie_server.net.stats import CloseReason
 from coterie_server.security.authentication import (
     Admitted,
@@ -51,7 +51,6 @@ _SIZE_BYTES: Final = 4
 #: How much is logged of a name that a client made up.
 _NAME_MAX: Final = 100
 
-_STOPPING: Final = "the node is stopping"
 _ALREADY: Final = "SaslAuthenticate request received after successful authentication"
 
 
@@ -95,7 +94,7 @@ class Logins:
     def wait(self, exchange: Exchange, go_on: Callable[[], None]) -> None:
         """Have something done when the users are known, unless the client has gone."""
         if self._is_closed:
-            exchange.close(_STOPPING)
+            exchange.close(STOPPING)
             return
         self._waiting[exchange] = go_on
         exchange.when_gone(self._waiting.pop)
@@ -113,7 +112,7 @@ class Logins:
         """Hang up on those who wait, as the node is stopped before it was ready."""
         self._is_closed = True
         for exchange in list(self._waiting):
-            exchange.close(_STOPPING)
+            exchange.close(STOPPING)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final, final
 
 from coterie_protocol.journal import (
-    ClockStepped,
     Event,
     GroupDeleted,
     GroupEmptied,
@@ -18,15 +17,13 @@ from coterie_protocol.journal import (
     MemberGone,
     MemberJoined,
     MemberReplaced,
-    NodeStarted,
     PhaseJoined,
     RebalanceCompleted,
     RebalanceStarted,
-    TopicChanged,
     read_values,
 )
 from coterie_protocol.replay import ClockSteps, GroupLines, Source, clocks_of
-from coterie_protocol.replay.clock_steps import Step
+from coterie_protocol.replay.clock_steps import Step, step_of
 from coterie_protocol.replay.order import Placed
 from coterie_server.journal.backwards import OF_ALL, FoundLine
 from coterie_server.past.marks import Missing
@@ -126,12 +123,10 @@ def collect(found: Iterable[FoundLine], since_ms: int, breathe: Callable[[], Non
 
 def _note_of_all(collected: Collected, steps: list[Step], values: Mapping[str, Any]) -> None:
     """Take in what matters for all groups."""
-    match values["kind"], values["ts"]:
-        case TopicChanged.kind, ts:
-            if values["change"] == "deleted":
-                collected.deleted_ms.setdefault(values["topic"], []).append(ts)
-        case ((ClockStepped.kind | NodeStarted.kind), ts):
-            steps.append((values["node"], values["seq"], ts, values.get("stepped_ms")))
+    if (step := step_of(values)) is not None:
+        steps.append(step)
+    elif values["change"] == "deleted":  # of a topic
+        collected.deleted_ms.setdefault(values["topic"], []).append(values["ts"])
 
 
 def _note_missing(collected: Collected, line: FoundLine) -> None:

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, final
 
 from coterie_server.log.logger import get_logger
+from coterie_server.net.exchange import STOPPING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -56,4 +57,4 @@ class Answering:
 
 
 def _hang_up_as_stopping(exchange: Exchange) -> None:
-    exchange.close("the node is stopping")
+    exchange.close(STOPPING)

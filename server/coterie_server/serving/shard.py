@@ -21,6 +21,7 @@ from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.exceptions import CoterieError
 from coterie_server.later_version import LaterVersionError
 from coterie_server.log.logger import get_logger
+from coterie_server.net.exchange import STOPPING
 from coterie_server.serving.context import NodeContext, PendingRequest
 from coterie_server.serving.durable_queue import DurableQueue
 from coterie_server.serving.failures import refusal
@@ -183,8 +184,7 @@ class ServedShard(ABC, Generic[C, R, Q]):
         if answer is not None:
             request.reply(answer)
         else:
-            why = "the node is stopping" if self._is_closed else "topics can't be read just now"
-            request.close(why)
+            request.close(STOPPING if self._is_closed else "topics can't be read just now")
 
     def _told_trouble(self) -> ErrorCode:
         """What clients are told: only who is sure to own it says that it reads the shard."""

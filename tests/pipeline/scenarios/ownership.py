@@ -414,30 +414,22 @@ def forgotten_by_a_restart() -> JournalBuilder:
 @scenario
 def restarted_between_rounds() -> JournalBuilder:
     """A member has given up a partition, and the node is killed before another one gets it."""
-    builder = JournalBuilder("restarted-between-rounds")
-    builder.founded(0, a=[0, 1])
-    builder.joined(1000, "b")
-    builder.started(1000, "member_joined", ["a"])
-    builder.phase(1100, 100, {"a": (100, [0, 1]), "b": (0, [])})
-    builder.completed(1110, {"a": [0], "b": []}, needs_rejoin=True)
-    builder.begin_file()
-    builder.recovered(5000, a=[0], b=[])
-    builder.node_started(5000)
-    builder.started(6000, "revocation_follow_up", ["a", "b"], follows=2)
-    builder.phase(6100, 100, {"a": (0, [0]), "b": (100, [])})
-    builder.completed(6110, {"a": [0], "b": [1]})
-    return builder
+    return _between_rounds("restarted-between-rounds", needs_rejoin=True)
 
 
 @scenario
 def restarted_between_unasked_rounds() -> JournalBuilder:
     """So it is with a leader that asks nobody to join once more, as stock clients' never do."""
-    builder = JournalBuilder("restarted-between-unasked-rounds")
+    return _between_rounds("restarted-between-unasked-rounds", needs_rejoin=False)
+
+
+def _between_rounds(name: str, *, needs_rejoin: bool) -> JournalBuilder:
+    builder = JournalBuilder(name)
     builder.founded(0, a=[0, 1])
     builder.joined(1000, "b")
     builder.started(1000, "member_joined", ["a"])
     builder.phase(1100, 100, {"a": (100, [0, 1]), "b": (0, [])})
-    builder.completed(1110, {"a": [0], "b": []})
+    builder.completed(1110, {"a": [0], "b": []}, needs_rejoin=needs_rejoin)
     builder.begin_file()
     builder.recovered(5000, a=[0], b=[])
     builder.node_started(5000)
