@@ -39,8 +39,9 @@ class LastState:
         """Take in the next line, by its kind and its fields; whether it is such a one."""
         if kind == _RECOVERED:
             return self._read_back(told)
-        if kind in _LEADS_TO:
-            self._state, self._generation = _LEADS_TO[kind], told("generation")
+        if kind not in _LEADS_TO:
+            return False
+        self._state, self._generation = _LEADS_TO[kind], told("generation")
         if kind == "rebalance_completed":
             self._knows_owners = told("assigned") is not None
         elif kind == "group_emptied" or (

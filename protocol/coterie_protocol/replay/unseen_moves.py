@@ -96,9 +96,11 @@ class UnseenMoves:
 
     def _leave_out(self, assigned: _Assigned) -> None:
         """Keep who had what an assignment gives to no member yet."""
-        at_work = {each for own in assigned.values() for each in partitions_of(own)}
         given = (self._given or {}).items()
         last = {each: member for member, own in given for each in partitions_of(own)}
+        if not (last or self._former or self._forgotten):
+            return
+        at_work = {each for own in assigned.values() for each in partitions_of(own)}
         self._former = {p: m for p, m in (self._former | last).items() if p not in at_work}
         # The coordinator has not learned who had that.
         self._forgotten = {p: m for p, m in self._forgotten.items() if p not in at_work}

@@ -128,8 +128,8 @@ class StoppedPartitions:
         for phase in phases:
             if phase.joined_after_ms is None:
                 continue
-            before = self._owned.get(phase.member, {})
-            self._stop(_each(before), clock.after(started_ms, phase.joined_after_ms))
+            if before := self._owned.get(phase.member):  # a thousand that are new have nothing
+                self._stop(_each(before), clock.after(started_ms, phase.joined_after_ms))
             keeps = self._owned[phase.member] = phase.owned or {}
             for partition in _each(keeps):
                 self._stopped.pop(partition, None)

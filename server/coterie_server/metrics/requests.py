@@ -41,8 +41,8 @@ class RequestMetrics:
 
     def answered(self, api_key: int, response: Any, seconds: float) -> None:  # noqa: ANN401  # any of the response dataclasses
         """Count a request that was answered so many seconds after it arrived."""
-        api = self._apis[api_key]
-        api.errors[error_of(response)] += 1
+        api, read = self._apis[api_key], _READERS.get(type(response), error_of)
+        api.errors[read(response) if read is not None else 0] += 1
         api.seconds.add(seconds)
 
     def collect(self) -> Iterator[Metric]:

@@ -203,9 +203,9 @@ class Connection(asyncio.Protocol):
             self._tell(reason, **told)
             self.end(reason)
             return
-        if self._left_over or not self._reading or (self.exchanges and self._full):
-            # Also if nothing was sent: the first request may be parked, with room behind it.
-            self._go_on()
+        has_more = self._backlog or self._resumption.waiting
+        if has_more or not self._reading or (self.exchanges and self._full):
+            self._go_on()  # Also if nothing was sent: the first may be parked, with room behind.
 
     def _handle(self, payloads: list[bytes], received_ms: int) -> int:
         """Handle requests while there is room and time; answer how many were taken."""
@@ -215,7 +215,7 @@ class Connection(asyncio.Protocol):
         if are_many:
             self._resumption.go_on(self, time)
         for payload in payloads:
-            if self.gone or self.in_turns or self._full or self._outgoing.is_clogged:
+            if self.gone or (self.exchanges and not self._has_room):
                 break
             if are_many and (self._resumption.waiting or time.is_over):
                 break
@@ -278,8 +278,7 @@ class Connection(asyncio.Protocol):
         if self._registry.stopping and not self.exchanges:
             self.end(CloseReason.STOPPING)
             return
-        may_begin = not (self._full or self.in_turns or self._outgoing.is_clogged)
-        has_room = self._resumption.is_ready(self) if self._resumption.waiting else may_begin
+        has_room = self._resumption.is_ready(self) if self._resumption.waiting else self._has_room
         if self._left_over and has_room and not (self.times.is_behind or self._scheduled):
             self._scheduled = True
             self._registry.call_soon(self._work_off)
@@ -287,12 +286,16 @@ class Connection(asyncio.Protocol):
 
     @property
     def _left_over(self) -> bool:
-        """Whether something came that is still to be dealt with."""
         return bool(self._resumption.waiting or self._backlog) or self.incoming.fault is not None
 
     @property
     def _full(self) -> bool:
         return len(self.exchanges) >= self.window
+
+    @property
+    def _has_room(self) -> bool:
+        """Whether another request may begin; so it is whenever none is in flight."""
+        return not (self._full or self.in_turns or self._outgoing.is_clogged)
 
     def _regulate(self) -> None:
         """Read if and only if there is room for what may come."""
@@ -303,12 +306,12 @@ class Connection(asyncio.Protocol):
         if reading == self._reading:
             return
         self._reading = reading
-        if not reading:
+        if reading:
+            self.times.read_again(self._registry.now(), self._registry.limits)
+            self._transport.resume_reading()
+        else:
             self._transport.pause_reading()
             self.times.watch(self._registry.now(), _LOOK_MS)
-            return
-        self.times.read_again(self._registry.now(), self._registry.limits)
-        self._transport.resume_reading()
 
     # Time
 
@@ -320,8 +323,7 @@ class Connection(asyncio.Protocol):
         if self.gone:
             self._transport.abort()  # it had its time to send the rest
         elif broken is not None:
-            reason, found_ms = broken
-            self.close_for(reason, found=found_ms)
+            self.close_for(broken[0], found=broken[1])
         elif not self._reading:
             # That the client has closed does not show by itself while nothing is read.  A backlog
             # that is about to be worked off goes first.

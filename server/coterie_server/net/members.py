@@ -33,6 +33,7 @@ class Membership(Enum):
 NOBODY: Final = Membership.NONE
 _ALIVE: Final = Membership.ALIVE
 _JOINED: Final = Membership.JOINED
+_LEAVE_GROUP: Final = ApiKey.LEAVE_GROUP
 _NOT_COORDINATOR: Final = int(ErrorCode.NOT_COORDINATOR)
 
 _JOINING: Final = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
@@ -54,7 +55,7 @@ def after(api: ApiKey, message: Any, before: Membership) -> Membership:  # noqa:
     if api in _ABOUT_OFFSETS:
         is_news = before is not NOBODY and _sends_elsewhere(message)
         return NOBODY if is_news else before
-    if api is ApiKey.LEAVE_GROUP or message.error_code == _NOT_COORDINATOR:
+    if api is _LEAVE_GROUP or message.error_code == _NOT_COORDINATOR:
         return NOBODY
     return _JOINED if api in _JOINING and before is not _ALIVE else _ALIVE
 

@@ -253,9 +253,10 @@ class Alarm:
 
     def arm(self, due_ms: int) -> None:
         """Have it go off at a time, unless it will before."""
-        due_ms = max(due_ms, self._rests_until_ms)
-        if self._timer is not None and self._due_ms <= due_ms:
+        armed_ms, rests_ms = self._due_ms, self._rests_until_ms
+        if self._timer is not None and (armed_ms <= due_ms or armed_ms <= rests_ms):
             return
+        due_ms = max(due_ms, rests_ms)
         self.cancel()
         self._due_ms = due_ms
         wait_s = max(due_ms - self._clock.now_ms(), 0) / 1000

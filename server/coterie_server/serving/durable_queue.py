@@ -81,7 +81,7 @@ class DurableQueue:
         """Run an action as soon as all that was handed in before is durable."""
         if self._has_ended:
             return
-        if self.is_settled:
+        if self._durable == self._handed_in and not self._waiting:  # as `is_settled`, for each step
             action(*arguments)
         else:
             self._waiting.append((self._handed_in, action, arguments))

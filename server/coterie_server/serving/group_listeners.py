@@ -12,21 +12,18 @@ __all__ = ["GroupListeners"]
 
 @final
 class GroupListeners:
-    """Listeners for single groups, and for all of them; none may raise.
-
-    It is false while there is none, so that a node without watchers does nothing for them.
-    """
+    """Listeners for single groups, and for all of them; none may raise."""
 
     def __init__(self) -> None:
         self._by_group: dict[str, list[Callable[[], None]]] = {}
         self._of_all: list[Callable[[str], None]] = []
-
-    def __bool__(self) -> bool:
-        return bool(self._by_group or self._of_all)
+        #: Whether there are any: a node without watchers does nothing for them.
+        self.are_any = False
 
     def add(self, group_id: str, listener: Callable[[], None]) -> None:
         """Tell a listener of one group."""
         self._by_group.setdefault(group_id, []).append(listener)
+        self._count()
 
     def remove(self, group_id: str, listener: Callable[[], None]) -> None:
         """Tell it no longer, if it was told."""
@@ -35,15 +32,21 @@ class GroupListeners:
             listeners.remove(listener)
         if not listeners:
             self._by_group.pop(group_id, None)
+        self._count()
 
     def add_to_all(self, listener: Callable[[str], None]) -> None:
         """Tell a listener of all groups, by their names."""
         self._of_all.append(listener)
+        self._count()
 
     def remove_from_all(self, listener: Callable[[str], None]) -> None:
         """Tell it no longer, if it was told."""
         if listener in self._of_all:
             self._of_all.remove(listener)
+        self._count()
+
+    def _count(self) -> None:
+        self.are_any = bool(self._by_group or self._of_all)
 
     def tell(self, group_id: str) -> None:
         """Tell those who listen for a group, and those who listen for all."""

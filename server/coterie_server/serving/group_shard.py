@@ -187,7 +187,7 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
         elif self.core is not None:
             self._open[request] = request
             self.run(self.core.handle, request)
-            if self._listeners and self._queue is not None and type(request.message) in _MOVING:
+            if self._listeners.are_any and self._queue is not None and type(request.message) in _MOVING:
                 # A member that joins may let go of what it had, and is answered only later.
                 self._queue.when_durable(self._tell_listeners, request)
 
@@ -206,7 +206,7 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
 
     def _tell_events(self, events: Sequence[Event], date_ms: int) -> None:
         super()._tell_events(events, date_ms)
-        if self._listeners:
+        if self._listeners.are_any:
             for event in events:
                 group = getattr(event, "group", None)
                 if group is not None:

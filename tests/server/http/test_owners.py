@@ -302,7 +302,7 @@ async def test_deleted_group_ends_the_watch(
         assert event.kind == "end"
         assert "no group 'g'" in event.data["message"]
         assert await stream.answer.content.read() == b""
-    assert not node.listeners
+    assert not node.listeners.are_any
 
 
 async def test_too_many_watchers_are_refused(view: NodeView, world: WatchedWorld) -> None:
@@ -371,4 +371,4 @@ async def test_watcher_that_reads_slowly_gets_the_whole_again(
     assert watch.changes.after(0) is None
     assert len(watch.changes.after(2) or ()) == 1
     watch.stop("over")
-    assert not node.listeners
+    assert not node.listeners.are_any

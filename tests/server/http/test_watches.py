@@ -148,15 +148,15 @@ async def test_group_that_leaves_its_state_is_gone_for_those_who_asked_for_it(
 async def test_nothing_is_listened_to_without_watchers(
     browser: Browser, node: Node, world: WatchedWorld
 ) -> None:
-    assert not node.listeners
+    assert not node.listeners.are_any
     async with AsyncExitStack() as stack:
         for _ in range(3):
             await stack.enter_async_context(watching(browser, "/v1/watch"))
         world.pair()
         await stack.enter_async_context(watching(browser, "/v1/groups/g/watch"))
-        assert node.listeners
+        assert node.listeners.are_any
     async with asyncio.timeout(60):
-        while node.listeners:  # noqa: ASYNC110  # nothing tells of it
+        while node.listeners.are_any:  # noqa: ASYNC110  # nothing tells of it
             await asyncio.sleep(0.01)
 
 
@@ -291,7 +291,7 @@ async def test_heartbeats_are_told_by_themselves(
 
 async def test_watch_of_no_group_is_not_found(browser: Browser, node: Node) -> None:
     assert await refusal(await browser.get("/v1/groups/g/watch"), 404) == "group_not_found"
-    assert not node.listeners
+    assert not node.listeners.are_any
 
 
 async def test_watch_ends_with_its_group(browser: Browser, world: WatchedWorld, node: Node) -> None:

@@ -25,13 +25,13 @@ def test_listeners_are_told_of_their_group_or_of_all() -> None:
     listeners.remove_from_all(told.append)
     listeners.tell("g")
     assert told[4:] == ["second"]
-    assert listeners
+    assert listeners.are_any
     listeners.remove("g", second)
-    assert not listeners
+    assert not listeners.are_any
 
 
 def test_removing_what_does_not_listen_is_nothing() -> None:
     listeners = GroupListeners()
     listeners.remove("g", lambda: None)
     listeners.remove_from_all(lambda _: None)
-    assert not listeners
+    assert not listeners.are_any
