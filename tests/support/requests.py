@@ -33,6 +33,7 @@ class Pending(Asked):
     """A request as a shard sees it; its reply can be awaited."""
 
     abandoned: bool = False
+    comes_alone: bool = False
     connected_ms: int = 0
     closed: list[str] = field(default_factory=list)
     answer: asyncio.Future[Any] = field(

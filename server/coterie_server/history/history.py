@@ -47,6 +47,7 @@ __all__ = ["History"]
 TOTAL: Final = 10_000
 #: How many deleted groups are remembered by name.
 _DELETED_MAX: Final = 10_000
+_OF_CLOCKS: Final = (ClockStepped, NodeStarted)
 
 
 class History:
@@ -140,18 +141,21 @@ class History:
     def observe(self, ts_ms: int, event: Event) -> None:
         """Take in an event; most kinds, above all commits, are ignored."""
         handle = self._HANDLERS.get(type(event))
-        if handle is not None:
-            handle(self, ts_ms, event)
-
-    def _of_group(self, ts_ms: int, event: Any) -> None:  # noqa: ANN401  # of any kind about a group
-        if self._is_nothing_new(event):
+        if handle is None:
+            if isinstance(event, TopicChanged):
+                self._topic_changed(ts_ms, event)
+            elif isinstance(event, _OF_CLOCKS):
+                step = ts_ms, event.stepped_ms if isinstance(event, ClockStepped) else None
+                self.clock.note(*step)
+                self._steps.append(step)
+        elif self._is_nothing_new(event):
             self._recovered_ms = self._recovered_ms or ts_ms
-            return
-        group = self._group(event.group)
-        if group.is_carried_over and group.carried_over is not None:
-            group.carried_over.append((ts_ms, event))
-        group.note(ts_ms, event)
-        self._OF_GROUPS[type(event)](self, group, ts_ms, event)
+        else:
+            group = self._group(event.group)
+            if group.is_carried_over and group.carried_over is not None:
+                group.carried_over.append((ts_ms, event))
+            group.note(ts_ms, event)
+            handle(self, group, ts_ms, event)
 
     def lines_missing(self) -> None:
         """Take note that events are missing here, of whichever group."""
@@ -169,11 +173,6 @@ class History:
             # What the members of a group own is unknown when it is first heard of.
             group = self._groups[name] = GroupHistory(StoppedPartitions(None))
         return group
-
-    def _clock_set(self, ts_ms: int, event: ClockStepped | NodeStarted) -> None:
-        step = ts_ms, event.stepped_ms if isinstance(event, ClockStepped) else None
-        self.clock.note(*step)
-        self._steps.append(step)
 
     def _topic_changed(self, ts_ms: int, event: TopicChanged) -> None:
         if event.change == "deleted":
@@ -385,7 +384,7 @@ class History:
             group.dropped_ms = past.last[-1].ended_ms
         self._bound()
 
-    _OF_GROUPS: ClassVar[Mapping[type[Event], Callable[[History, GroupHistory, int, Any], None]]] = {
+    _HANDLERS: ClassVar[Mapping[type[Event], Callable[[History, GroupHistory, int, Any], None]]] = {
         GroupDeleted: _deleted,
         GroupEmptied: _emptied,
         GroupRecovered: _recovered,
@@ -398,10 +397,4 @@ class History:
         RebalanceStarted: _started,
     }
     #: The kinds of events about a group that matter here.
-    KINDS: ClassVar[Collection[type[Event]]] = _OF_GROUPS.keys()
-    _HANDLERS: ClassVar[Mapping[type[Event], Callable[[History, int, Any], None]]] = {
-        **dict.fromkeys(_OF_GROUPS, _of_group),
-        ClockStepped: _clock_set,
-        NodeStarted: _clock_set,
-        TopicChanged: _topic_changed,
-    }
+    KINDS: ClassVar[Collection[type[Event]]] = _HANDLERS.keys()

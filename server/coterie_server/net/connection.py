@@ -80,7 +80,6 @@ class Connection(asyncio.Protocol):
     )
 
     _transport: asyncio.Transport
-    opened_ms: int
 
     def __init__(self, registry: Registry, endpoint: Endpoint, who: Principal = ANONYMOUS) -> None:
         self._registry, self.endpoint, self.principal = registry, endpoint, who
@@ -227,7 +226,7 @@ class Connection(asyncio.Protocol):
                 self.exchanges.append(answered(self, request))
                 self._outgoing.finish(len(request))
             elif request is not None:
-                exchange = Exchange(self, request, received_ms)
+                exchange = Exchange(self, request, received_ms, comes_alone=not are_many)
                 self.exchanges.append(exchange)
                 registry.handle(exchange)
             else:

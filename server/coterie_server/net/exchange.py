@@ -114,6 +114,7 @@ class Exchange:
         "_path",
         "_when_followed",
         "_when_gone",
+        "comes_alone",
         "frame",
         "message",
         "received_ms",
@@ -122,12 +123,16 @@ class Exchange:
         "version",
     )
 
-    def __init__(self, path: ReplyPath, request: Request, received_ms: int) -> None:
+    def __init__(
+        self, path: ReplyPath, request: Request, received_ms: int, *, comes_alone: bool = False
+    ) -> None:
         self._path = path
         self._when_gone: Callable[[Exchange], object] | None = None
         self._when_followed: Callable[[Exchange], object] | None = None
         self._complete: Callable[[Any], Any] | None = None
         self._is_answered = False
+        #: Whether no other came with it: of these there is one for each connection, at most.
+        self.comes_alone = comes_alone
         #: Whether its answer takes turns of the event loop to make.
         self.takes_turns = False
         #: The encoded answer; None until there is one.

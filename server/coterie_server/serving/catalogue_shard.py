@@ -263,13 +263,8 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
             self._begin_deletion(outcome)
         return outcome
 
-    def _release(self, outcome: Outcome[Record], now_ms: int) -> None:
-        super()._release(outcome, now_ms)
-        if outcome.records and not (outcome.replies or outcome.events) and self._queue is not None:
-            self._queue.when_durable(self._send, outcome, self._clock.date_of(now_ms))
-
-    def _put(self, queue: DurableQueue, records: list[Record]) -> None:
-        queue.put([to_stored(record) for record in records])
+    def _put(self, queue: DurableQueue, several: Sequence[list[Record]]) -> None:
+        queue.put([to_stored(record) for records in several for record in records])
 
     def _send(self, outcome: Outcome[Record], date_ms: int) -> None:
         del date_ms  # a change has the date at which it became durable

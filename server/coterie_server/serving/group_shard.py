@@ -18,7 +18,8 @@ from coterie_protocol.messages import (
 from coterie_server.group import END_OF_TIME_MS, GroupCoordinator, Record
 from coterie_server.serving.context import NodeContext, PendingRequest
 from coterie_server.serving.shard import ServedShard
-from coterie_server.step import Refusal
+from coterie_server.serving.together import Together
+from coterie_server.step import Outcome, Refusal
 from coterie_server.storage.offset_bundles import OffsetBundles
 from coterie_server.turns import Piece, begin
 
@@ -94,6 +95,7 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
         self._is_unread = True
         self._bundles = OffsetBundles()
         self._changes: list[_TopicChanges] = []
+        self._together = Together(self._take_together)
         #: When the shard came back from another node, in the time of the event loop; 0 if it
         #: never was away.
         self._back_since_ms = 0
@@ -160,6 +162,7 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
         if self.core is not None:
             self._former_groups = tuple(self.core.groups)
         super()._forget()
+        self._together.forget()  # They are refused with all others that await their answers.
         self.has_recovered = False
 
     def own(self, lease: Lease, how: str = "start", former_owner: str = "") -> None:
@@ -182,14 +185,58 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
     # -- requests and time ---------------------------------------------------------------------
 
     def _take(self, request: PendingRequest) -> None:
+        if self.core is not None and self._opens(request):
+            self.run(self.core.handle, request)
+            self._have_listeners_told((request,))
+
+    def _opens(self, request: PendingRequest) -> bool:
+        """Note that a request awaits its answer, unless it is not to be taken any more."""
         if self._back_since_ms and self._may_be_overtaken(request):
             request.close("a commit may have been overtaken on its way, while another node had it")
-        elif self.core is not None:
-            self._open[request] = request
-            self.run(self.core.handle, request)
-            if self._listeners.are_any and self._queue is not None and type(request.message) in _MOVING:
-                # A member that joins may let go of what it had, and is answered only later.
-                self._queue.when_durable(self._tell_listeners, request)
+            return False
+        self._open[request] = request
+        return True
+
+    def handle_soon(self, request: PendingRequest) -> None:
+        """Take a request together with others that come in this turn of the event loop.
+
+        Each has a step of its own, but what comes of them is stored, told and answered at once: a
+        step by itself takes half as long again.
+        """
+        if self.core is None or not self._trust.holds:
+            self.handle(request)
+        elif self._opens(request):
+            self._together.add(request)
+
+    def _take_together(self, together: list[PendingRequest]) -> None:
+        core = self.core
+        if core is None:
+            return
+        if not self._trust.holds:  # since they came
+            for request in together:
+                del self._open[request]
+                self.handle(request)
+            return
+        now_ms, outcomes = self._clock.now_ms(), list[Outcome[Record]]()
+        try:
+            try:
+                for request in together:
+                    outcomes.append(core.handle(request, now_ms))
+            finally:  # The steps before a bug are sound.
+                self._release_all(outcomes, now_ms)
+            if (due_ms := core.next_deadline()) is not None:
+                self._arm(due_ms)
+        except Exception:  # noqa: BLE001  # as in `run`
+            self.core_failed()
+        self._have_listeners_told(together)
+
+    def run(self, step: Callable[..., Outcome[Record]], *arguments: object) -> None:
+        """Take a step, behind the requests that came before; nothing is done if these fail."""
+        if self._together.waiting:
+            self._together.take()
+            if self.core is None:
+                return
+        super().run(step, *arguments)
 
     def _may_be_overtaken(self, request: PendingRequest) -> bool:
         """Whether a commit may be older than one that another node has taken.
@@ -201,8 +248,12 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
         is_numbered = type(message) is OffsetCommitRequest and message.sequence >= 0
         return is_numbered and request.connected_ms <= self._back_since_ms
 
-    def _tell_listeners(self, request: PendingRequest) -> None:
-        self._listeners.tell(request.message.group_id)
+    def _have_listeners_told(self, requests: Iterable[PendingRequest]) -> None:
+        """A member that joins may let go of what it had, and is answered only later."""
+        if self._listeners.are_any and self._queue is not None:
+            moving = [each.message.group_id for each in requests if type(each.message) in _MOVING]
+            for group_id in moving:
+                self._queue.when_durable(self._listeners.tell, group_id)
 
     def _tell_events(self, events: Sequence[Event], date_ms: int) -> None:
         super()._tell_events(events, date_ms)
@@ -212,9 +263,14 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
                 if group is not None:
                     self._listeners.tell(group)
 
-    def _put(self, queue: DurableQueue, records: list[Record]) -> None:
-        queue.put(self._bundles.pack(records))
-        queue.when_durable(self._ends.note, records, self._ends.deletions)
+    def _put(self, queue: DurableQueue, several: Sequence[list[Record]]) -> None:
+        pack = self._bundles.pack  # for each step, as what is committed together stays together
+        queue.put([packed for records in several for packed in pack(records)])
+        queue.when_durable(self._note_ends, several, self._ends.deletions)
+
+    def _note_ends(self, several: Sequence[list[Record]], accepted_at: int) -> None:
+        for records in several:
+            self._ends.note(records, accepted_at)
 
     def try_heartbeat(self, message: HeartbeatRequest) -> HeartbeatResponse | None:
         """The answer to a heartbeat, if it can be given at once; None if it is to be handled.

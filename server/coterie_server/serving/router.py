@@ -110,7 +110,12 @@ class Router:
         return shard_of(group_id, len(self._shards))
 
     def _to_group(self, exchange: Exchange) -> None:
-        self._shards[self._shard_of(exchange.message.group_id)].handle(exchange)
+        shard = self._shards[self._shard_of(exchange.message.group_id)]
+        if exchange.comes_alone:
+            shard.handle_soon(exchange)
+        else:
+            # It is for its connection to say how many go on in a turn.
+            shard.handle(exchange)
 
     def _to_several(self, exchange: Exchange) -> None:
         divide(exchange, self._shard_of, self._hand_out, in_turns(exchange, self._parts))

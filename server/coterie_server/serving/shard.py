@@ -42,9 +42,6 @@ __all__ = ["ServedShard"]
 
 _log = get_logger(__name__)
 
-#: More epochs than there can be in one timeline.
-_TIMELINE_SHIFT: Final = 40
-
 C = TypeVar("C")
 R = TypeVar("R")
 Q = TypeVar("Q", bound=PendingRequest)
@@ -101,10 +98,7 @@ class ServedShard(ABC, Generic[C, R, Q]):
     @property
     def fence_number(self) -> int:
         """A number that only grows with the fences of the shard's leases; 0 without a lease."""
-        if self._lease is None:
-            return 0
-        fence = self._lease.fence
-        return fence.timeline << _TIMELINE_SHIFT | fence.epoch
+        return 0 if self._lease is None else self._lease.fence.number
 
     @property
     def is_served(self) -> bool:
@@ -127,8 +121,8 @@ class ServedShard(ABC, Generic[C, R, Q]):
         """Have the core take a request."""
 
     @abstractmethod
-    def _put(self, queue: DurableQueue, records: list[R]) -> None:
-        """Hand in what a step has to store."""
+    def _put(self, queue: DurableQueue, several: Sequence[list[R]]) -> None:
+        """Hand in what steps have to store, each some records."""
 
     def next_deadline(self) -> int | None:
         """When something is due next, if anything ever is."""
@@ -203,8 +197,7 @@ class ServedShard(ABC, Generic[C, R, Q]):
         now_ms = self._clock.now_ms()
         try:
             self._release(step(*arguments, now_ms), now_ms)
-            due_ms = self.next_deadline()
-            if due_ms is not None:
+            if (due_ms := self.next_deadline()) is not None:
                 self._arm(due_ms)
         except Refusal:
             raise  # the answer is no, and nothing has changed
@@ -212,19 +205,25 @@ class ServedShard(ABC, Generic[C, R, Q]):
             self.core_failed()
 
     def _release(self, outcome: Outcome[R], now_ms: int) -> None:
-        """Store what a step has to store; once that is durable, let its replies and events go."""
+        self._release_all((outcome,), now_ms)
+
+    def _release_all(self, outcomes: Sequence[Outcome[R]], now_ms: int) -> None:
+        """Store what steps have to store; once that is durable, let their replies and events go."""
         queue = self._queue
         if queue is None:
             raise AssertionError("a core without a queue")
-        if outcome.limit_hits:
-            self._limit_log.note(outcome.limit_hits, now_ms)
-        if outcome.records:
-            self._put(queue, outcome.records)
-        if outcome.replies or outcome.events:
-            date_ms = outcome.date_ms
-            if date_ms is None:
-                date_ms = self._clock.date_of(now_ms) if outcome.events else 0
-            queue.when_durable(self._send, outcome, date_ms)
+        if several := [outcome.records for outcome in outcomes if outcome.records]:
+            self._put(queue, several)
+        for outcome in outcomes:
+            if outcome.limit_hits:
+                self._limit_log.note(outcome.limit_hits, now_ms)
+            if outcome.date_ms is None and outcome.events:
+                outcome.date_ms = self._clock.date_of(now_ms)
+        queue.when_durable(self._send_all, outcomes)
+
+    def _send_all(self, outcomes: Sequence[Outcome[R]]) -> None:
+        for outcome in outcomes:
+            self._send(outcome, outcome.date_ms or 0)
 
     def _send(self, outcome: Outcome[R], date_ms: int) -> None:
         waiting, replies = self._open, outcome.replies

@@ -53,6 +53,10 @@ CHUNK_RECORDS: Final = 1000
 """How many records `Store.scan` yields at a time unless told otherwise."""
 
 
+#: More epochs than there can be in one timeline.
+_TIMELINE_SHIFT: Final = 40
+
+
 class Fence(NamedTuple):
     """What orders the leases of a shard: a later one has a higher fence.
 
@@ -62,6 +66,11 @@ class Fence(NamedTuple):
 
     timeline: int
     epoch: int
+
+    @property
+    def number(self) -> int:
+        """A number that grows with the fence."""
+        return self.timeline << _TIMELINE_SHIFT | self.epoch
 
     def __str__(self) -> str:
         return f"{self.timeline}.{self.epoch}" if self.timeline else str(self.epoch)

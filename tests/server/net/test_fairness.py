@@ -13,6 +13,7 @@ from tests.server.net.doubles import (
     FakeClient,
     FakeListener,
     FakeTransport,
+    ParkingHandler,
     heartbeat,
     ok,
 )
@@ -100,3 +101,13 @@ def test_a_request_that_comes_alone_costs_no_look_at_the_time() -> None:
     connection.connection_made(transport)
     FakeClient(connection, transport).send(heartbeat(0))
     assert (slow.seen, clock.calls) == ([0], 0)
+
+
+def test_only_requests_that_come_alone_say_so() -> None:
+    """How many others may go on with in a turn is for their connection to say."""
+    handler = ParkingHandler()
+    client = FakeListener(handler).connect()
+    client.send(heartbeat(1))
+    client.send(heartbeat(2) + heartbeat(3))
+    client.send(heartbeat(4))
+    assert [each.comes_alone for each in handler.exchanges] == [True, False, False, True]

@@ -66,6 +66,7 @@ class Asked:
     client_id = "c"
     host = HOST
     abandoned = False
+    comes_alone = True
     connected_ms = 2**60
     advertised = Address("clients", 9092)
     received_ms = 0

@@ -159,6 +159,7 @@ class Request:
     host = "/127.0.0.1"
     principal = ANONYMOUS
     abandoned = False
+    comes_alone = True
     connected_ms = 2**60
     advertised = Address("clients", 9092)
     #: What a node looks at that takes a request.
