@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 
     from coterie_protocol.journal import Event
     from coterie_server.security.records import Credentials
-    from coterie_server.serving.durable_queue import DurableQueue
     from coterie_server.serving.topic_counts import TopicCounts
     from coterie_server.step import Outcome
     from coterie_server.storage import KeptRecord
+    from coterie_server.storage import Record as StoreRecord
     from coterie_server.topics import PartitionEnds
     from coterie_server.topics.work import Work
 
@@ -263,11 +263,11 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
             self._begin_deletion(outcome)
         return outcome
 
-    def _put(self, queue: DurableQueue, several: Sequence[list[Record]]) -> None:
-        queue.put([to_stored(record) for records in several for record in records])
+    def _pack(self, records: list[Record]) -> list[StoreRecord]:
+        return [to_stored(record) for record in records]
 
-    def _send(self, outcome: Outcome[Record], date_ms: int) -> None:
-        del date_ms  # a change has the date at which it became durable
+    def _send(self, outcome: Outcome[Record]) -> None:
+        # A change has the date at which it became durable.
         self._tell(outcome.events)
         if changes := self._access.apply(outcome.records):
             self._changes += changes

@@ -20,6 +20,7 @@ from coterie_server.serving.context import NodeContext, PendingRequest
 from coterie_server.serving.shard import ServedShard
 from coterie_server.serving.together import Together
 from coterie_server.step import Outcome, Refusal
+from coterie_server.storage import Record as StoreRecord
 from coterie_server.storage.offset_bundles import OffsetBundles
 from coterie_server.turns import Piece, begin
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from coterie_protocol.journal import Event
     from coterie_protocol.messages import HeartbeatRequest, HeartbeatResponse
     from coterie_server.group.step import Step
-    from coterie_server.serving.durable_queue import DurableQueue
     from coterie_server.storage import Fence, KeptRecord, Lease
     from coterie_server.turns import Making, Turns
 
@@ -208,22 +208,27 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
         elif self._opens(request):
             self._together.add(request)
 
+    def _hold(self, request: PendingRequest) -> None:
+        self._together.take()  # or it would be held before them
+        super()._hold(request)
+
     def _take_together(self, together: list[PendingRequest]) -> None:
         core = self.core
-        if core is None:
-            return
-        if not self._trust.holds:  # since they came
+        if core is None or not self._trust.holds:  # since they came
             for request in together:
                 del self._open[request]
                 self.handle(request)
             return
         now_ms, outcomes = self._clock.now_ms(), list[Outcome[Record]]()
+        stored: list[StoreRecord] = []
         try:
             try:
                 for request in together:
-                    outcomes.append(core.handle(request, now_ms))
+                    outcome = core.handle(request, now_ms)
+                    stored += self._settle(outcome, now_ms)
+                    outcomes.append(outcome)
             finally:  # The steps before a bug are sound.
-                self._release_all(outcomes, now_ms)
+                self._release_all(outcomes, stored, now_ms)
             if (due_ms := core.next_deadline()) is not None:
                 self._arm(due_ms)
         except Exception:  # noqa: BLE001  # as in `run`
@@ -251,26 +256,24 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
     def _have_listeners_told(self, requests: Iterable[PendingRequest]) -> None:
         """A member that joins may let go of what it had, and is answered only later."""
         if self._listeners.are_any and self._queue is not None:
-            moving = [each.message.group_id for each in requests if type(each.message) in _MOVING]
-            for group_id in moving:
-                self._queue.when_durable(self._listeners.tell, group_id)
+            for each in requests:
+                if type(each.message) in _MOVING:
+                    self._queue.when_durable(self._listeners.tell, each.message.group_id)
 
     def _tell_events(self, events: Sequence[Event], date_ms: int) -> None:
         super()._tell_events(events, date_ms)
         if self._listeners.are_any:
             for event in events:
-                group = getattr(event, "group", None)
-                if group is not None:
+                if (group := getattr(event, "group", None)) is not None:
                     self._listeners.tell(group)
 
-    def _put(self, queue: DurableQueue, several: Sequence[list[Record]]) -> None:
-        pack = self._bundles.pack  # for each step, as what is committed together stays together
-        queue.put([packed for records in several for packed in pack(records)])
-        queue.when_durable(self._note_ends, several, self._ends.deletions)
+    def _pack(self, records: list[Record]) -> list[StoreRecord]:
+        return self._bundles.pack(records)
 
-    def _note_ends(self, several: Sequence[list[Record]], accepted_at: int) -> None:
-        for records in several:
-            self._ends.note(records, accepted_at)
+    def _send_all(self, outcomes: Sequence[Outcome[Record]], accepted_at: int) -> None:
+        for outcome in outcomes:
+            self._ends.note(outcome.records, accepted_at)
+        super()._send_all(outcomes, accepted_at)
 
     def try_heartbeat(self, message: HeartbeatRequest) -> HeartbeatResponse | None:
         """The answer to a heartbeat, if it can be given at once; None if it is to be handled.

@@ -28,6 +28,7 @@ from coterie_server.serving.failures import refusal
 from coterie_server.serving.reload import Reload
 from coterie_server.serving.replies import reply_to_all
 from coterie_server.serving.tenure import Tenure
+from coterie_server.serving.together import for_each
 from coterie_server.step import Refusal, Request
 from coterie_server.storage import FencedError, StoreError
 
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
     from coterie_protocol.journal import Event
     from coterie_server.step import Outcome
-    from coterie_server.storage import KeptRecord, Lease
+    from coterie_server.storage import KeptRecord, Lease, Record
 
 __all__ = ["ServedShard"]
 
@@ -121,8 +122,8 @@ class ServedShard(ABC, Generic[C, R, Q]):
         """Have the core take a request."""
 
     @abstractmethod
-    def _put(self, queue: DurableQueue, several: Sequence[list[R]]) -> None:
-        """Hand in what steps have to store, each some records."""
+    def _pack(self, records: list[R]) -> list[Record]:
+        """What the store is to append for the records of a step."""
 
     def next_deadline(self) -> int | None:
         """When something is due next, if anything ever is."""
@@ -137,8 +138,11 @@ class ServedShard(ABC, Generic[C, R, Q]):
         elif self._trust.holds:
             self._take(request)
         else:
-            self._held.append(request)
-            self._trust.doubt()
+            self._hold(request)
+
+    def _hold(self, request: Q) -> None:
+        self._held.append(request)
+        self._trust.doubt()
 
     def trusted(self) -> bool:
         """The node's leases hold: go on with what was held; whether that is anything."""
@@ -205,37 +209,34 @@ class ServedShard(ABC, Generic[C, R, Q]):
             self.core_failed()
 
     def _release(self, outcome: Outcome[R], now_ms: int) -> None:
-        self._release_all((outcome,), now_ms)
+        self._release_all((outcome,), self._settle(outcome, now_ms), now_ms)
 
-    def _release_all(self, outcomes: Sequence[Outcome[R]], now_ms: int) -> None:
+    def _settle(self, outcome: Outcome[R], now_ms: int) -> list[Record]:
+        """Date what came of a step, before any other is taken; returns what is to be stored."""
+        if outcome.date_ms is None and outcome.events:
+            outcome.date_ms = self._clock.date_of(now_ms)
+        return self._pack(outcome.records) if outcome.records else []
+
+    def _release_all(
+        self, outcomes: Sequence[Outcome[R]], stored: list[Record], now_ms: int
+    ) -> None:
         """Store what steps have to store; once that is durable, let their replies and events go."""
-        queue = self._queue
-        if queue is None:
+        if (queue := self._queue) is None:
             raise AssertionError("a core without a queue")
-        if several := [outcome.records for outcome in outcomes if outcome.records]:
-            self._put(queue, several)
+        if stored:
+            queue.put(stored)
         for outcome in outcomes:
             if outcome.limit_hits:
                 self._limit_log.note(outcome.limit_hits, now_ms)
-            if outcome.date_ms is None and outcome.events:
-                outcome.date_ms = self._clock.date_of(now_ms)
-        queue.when_durable(self._send_all, outcomes)
+        queue.when_durable(self._send_all, outcomes, self._ends.deletions)
 
-    def _send_all(self, outcomes: Sequence[Outcome[R]]) -> None:
-        for outcome in outcomes:
-            self._send(outcome, outcome.date_ms or 0)
+    def _send_all(self, outcomes: Sequence[Outcome[R]], _deletions: int) -> None:
+        for_each(outcomes, self._send)
 
-    def _send(self, outcome: Outcome[R], date_ms: int) -> None:
-        waiting, replies = self._open, outcome.replies
-        if len(replies) == 1:  # as nearly always
-            request, message = replies[0]
-            if (asked := waiting.pop(request, None)) is not None:
-                asked.reply(message)
-        elif replies:
-            answered = [(waiting.pop(r), message) for r, message in replies if r in waiting]
-            reply_to_all(answered, self._turns)
+    def _send(self, outcome: Outcome[R]) -> None:
+        reply_to_all(outcome.replies, self._open, self._turns)
         if outcome.events:
-            self._tell_events(outcome.events, date_ms)
+            self._tell_events(outcome.events, outcome.date_ms or 0)
 
     def _tell_events(self, events: Sequence[Event], date_ms: int) -> None:
         for event in events:

@@ -1,4 +1,7 @@
-"""Requests that come in one turn of the event loop, to be taken at once in its next."""
+"""Requests that come in one turn of the event loop, to be taken at once in its next.
+
+What comes of them is told at once as well, but a bug in telling of one costs none of the others.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,15 @@ import asyncio
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
-__all__ = ["Together"]
+__all__ = ["Together", "for_each"]
 
 #: As many are taken at once at most: the first is not answered before the last one was taken.
 _AT_MOST: Final = 64
 
 Q = TypeVar("Q")
+T = TypeVar("T")
 
 
 @final
@@ -44,3 +48,14 @@ class Together(Generic[Q]):
     def forget(self) -> None:
         """Have none of them taken."""
         self.waiting = []
+
+
+def for_each(things: Iterable[T], do: Callable[[T], None]) -> None:
+    """Do something with each, in order, and raise what was raised only after the last one."""
+    rest = iter(things)
+    try:
+        for thing in rest:
+            do(thing)
+    finally:
+        if others := tuple(rest):
+            for_each(others, do)

@@ -5,26 +5,31 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import AsyncIterator, Sequence
-from typing import Any
+from itertools import count
+from typing import Any, Final
 
 import pytest
 import pytest_asyncio
 
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
+from coterie_protocol.journal import Event, OffsetsCommitted
 from coterie_server.config.assembly import RandomIds
-from coterie_server.group import Config, GroupCoordinator
+from coterie_server.group import Config, GroupCoordinator, OffsetRow
+from coterie_server.group import Record as Row
 from coterie_server.serving import GroupShard, NodeContext
 from coterie_server.serving.clock import Clock
 from coterie_server.serving.lease_trust import LeaseTrust
 from coterie_server.storage import Lease, Record
+from coterie_server.storage.offset_bundles import OffsetBundles
 from tests.support.brittle_store import BrittleStore
 from tests.support.requests import Asked, Pending
 
 pytestmark = pytest.mark.asyncio
 
 #: As many are taken at once at most.
-AT_MOST = 64
+AT_MOST: Final = 64
+UNAVAILABLE: Final = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 class CountingStore(BrittleStore):
@@ -40,23 +45,41 @@ class CountingStore(BrittleStore):
         await super().append(lease, records)
 
 
+class Observed:
+    """What was told, with its dates."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[int, Event]] = []
+        #: Whether telling the next event is a bug.
+        self.fails = False
+
+    def __call__(self, date_ms: int, event: Event) -> None:
+        """Take note of an event."""
+        if self.fails:
+            self.fails = False
+            raise ArithmeticError
+        self.told.append((date_ms, event))
+
+
 class Harness:
     """A shard of which each step is noted."""
 
-    def __init__(self) -> None:
-        self.trust = LeaseTrust()
+    def __init__(self, observed: Observed, clock: Clock | None = None) -> None:
+        self.trust, self.observed = LeaseTrust(), observed
+        self.clock = Clock() if clock is None else clock
         #: The requests of which a step was taken.
         self.taken: list[object] = []
 
     async def start(self, store: BrittleStore) -> None:
         """Serve an empty shard."""
         (lease,) = await store.claim([0], "node-1", 10_000)
-        self.shard = GroupShard(0, NodeContext(store, Clock(), trust=self.trust), self._make)
+        context = NodeContext(store, self.clock, trust=self.trust, observe=self.observed)
+        self.shard = GroupShard(0, context, self._make)
         self.shard.own(lease)
         await self.shard.load()
 
     def _make(self) -> GroupCoordinator:
-        coordinator = GroupCoordinator(Config(), RandomIds(), {"t": 4}, date_of=Clock().date_of)
+        coordinator = GroupCoordinator(Config(), RandomIds(), {"t": 4}, date_of=self.clock.date_of)
         handle = coordinator.handle
 
         def note(request: Asked, now_ms: int) -> Any:
@@ -114,7 +137,7 @@ async def store() -> AsyncIterator[CountingStore]:
 @pytest_asyncio.fixture
 async def harness(store: CountingStore) -> AsyncIterator[Harness]:
     """An empty shard."""
-    harness = Harness()
+    harness = Harness(Observed())
     await harness.start(store)
     yield harness
     await harness.shard.close()
@@ -237,6 +260,68 @@ async def test_leases_that_run_out_meanwhile_have_them_wait(harness: Harness) ->
     harness.trust.until_s = math.inf
     assert harness.shard.trusted()
     assert await error_of(bad) is ErrorCode.INVALID_SESSION_TIMEOUT
+
+
+async def test_what_comes_when_leases_have_run_out_is_held_behind_them(harness: Harness) -> None:
+    """Whether it could have waited for others, too, or comes in a pipeline."""
+    harness.trust.doubt = lambda: None
+    first = harness.join()
+    harness.trust.until_s = 0.0
+    second = harness.join()
+    harness.trust.until_s = math.inf
+    third = harness.join()
+    harness.trust.until_s = 0.0
+    fourth = Pending(m.HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 3)
+    harness.shard.handle(fourth)
+    await turns()
+    assert harness.taken == []
+    harness.trust.until_s = math.inf
+    harness.shard.trusted()
+    await turns()
+    assert harness.taken == [first, second, third, fourth]
+
+
+async def test_bug_in_what_is_to_be_stored_costs_only_those_behind_it(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commits = [harness.commit(partition) for partition in (0, 2, 1)]
+    pack = OffsetBundles.pack
+
+    def fail(bundles: OffsetBundles, records: Sequence[Row]) -> list[Record]:
+        if any(type(each) is OffsetRow and each.partition == 2 for each in records):
+            raise ArithmeticError
+        return pack(bundles, records)
+
+    monkeypatch.setattr(OffsetBundles, "pack", fail)
+    errors = [(await asyncio.wait_for(each.answer, 60)).topics[0].partitions for each in commits]
+    assert [each[0].error_code for each in errors] == [0, *2 * [UNAVAILABLE]]
+
+
+async def test_bug_in_telling_of_one_costs_none_of_the_others(harness: Harness) -> None:
+    """All of it is durable."""
+    commits = [harness.commit(partition) for partition in (0, 2, 1)]
+    harness.observed.fails = True
+    answers = [await asyncio.wait_for(each.answer, 60) for each in commits]
+    assert [each.topics[0].partitions[0].error_code for each in answers] == [0, 0, 0]
+    told = [each.offsets for _, each in harness.observed.told if isinstance(each, OffsetsCommitted)]
+    assert told == [{"t": {"2": 7, "3": 7}}, {"t": {"1": 7, "2": 7}}]
+
+
+async def test_dates_keep_the_order_of_the_steps(store: CountingStore) -> None:
+    """Also while running time stands still, as it does around a pause: dates go on meanwhile."""
+    elapsed_ms = count(0, 1)
+    clock = Clock(elapsed_ns=lambda: next(elapsed_ms) * 1_000_000)
+    harness = Harness(Observed(), clock)
+    await harness.start(store)
+    harness.join("other")
+    await turns()
+    harness.observed.told.clear()
+    harness.join("other")  # of which nothing is stored yet
+    await asyncio.wait_for(harness.commit().answer, 60)
+    dates_ms = [date_ms for date_ms, _ in harness.observed.told]
+    assert len(dates_ms) == 2
+    assert dates_ms == sorted(dates_ms)
+    await harness.shard.close()
 
 
 async def test_without_a_core_they_are_refused_at_once(harness: Harness) -> None:
