@@ -209,7 +209,7 @@ class Connection(asyncio.Protocol):
     def _handle(self, payloads: list[bytes], received_ms: int) -> int:
         """Handle requests while there is room and time; answer how many were taken."""
         registry, taken = self._registry, 0
-        are_many = len(payloads) > 1 or bool(self._resumption.waiting)
+        are_many = len(payloads) > 1 or bool(self._resumption.waiting or self.incoming.fault)
         time = registry.slices.begin(registry.stopwatch) if are_many else ENDLESS
         if are_many:
             self._resumption.go_on(self, time)

@@ -131,7 +131,7 @@ class Exchange:
         self._when_followed: Callable[[Exchange], object] | None = None
         self._complete: Callable[[Any], Any] | None = None
         self._is_answered = False
-        #: Whether no other came with it: of these there is one for each connection, at most.
+        #: Whether nothing else came with it: of these there is one for each connection, at most.
         self.comes_alone = comes_alone
         #: Whether its answer takes turns of the event loop to make.
         self.takes_turns = False

@@ -111,3 +111,10 @@ def test_only_requests_that_come_alone_say_so() -> None:
     client.send(heartbeat(2) + heartbeat(3))
     client.send(heartbeat(4))
     assert [each.comes_alone for each in handler.exchanges] == [True, False, False, True]
+
+
+def test_request_before_bytes_that_are_refused_does_not_come_alone() -> None:
+    """It can't wait for the next turn: the connection closes in this one, without its answer."""
+    handler = ParkingHandler()
+    FakeListener(handler).connect().send(heartbeat(1) + b"\xff" * 8)
+    assert [each.comes_alone for each in handler.exchanges] == [False]
