@@ -47,6 +47,7 @@ from coterie_server.serving import (
     catalogue_shard,
     claims,
     clock,
+    group_shard,
     lease_trust,
     parked_fetches,
     shard,
@@ -129,6 +130,25 @@ def fence_passed_over(_: Any, served: Any) -> None:
     """A shard that another node has is read again and served."""
     served._end_life(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     served._reload.soon(0)
+
+
+@_bug(group_shard.GroupShard, "_hold", "tests/server/serving/test_together.py")
+def held_before_what_came_first(_: Any, served: Any, request: Any) -> None:
+    """Of two requests of one turn, the later one is held first when leases run out in between."""
+    shard.ServedShard._hold(served, request)
+
+
+@_bug(group_shard.GroupShard, "run", "tests/server/serving/test_together.py")
+def step_before_what_came_first(_: Any, served: Any, step: Any, *arguments: Any) -> None:
+    """A step that need not wait overtakes requests that wait for the next turn."""
+    shard.ServedShard.run(served, step, *arguments)
+
+
+@_bug(shard, "for_each", "tests/server/serving/test_together.py")
+def telling_ends_with_a_bug(_: Any, things: Any, do: Any) -> None:
+    """A bug in telling of one step leaves those behind it without a line or an answer."""
+    for thing in things:
+        do(thing)
 
 
 @_bug(lease_trust.LeaseTrust, "holds", "tests/server/serving/test_leases.py")
