@@ -131,7 +131,7 @@ class Exchange:
         self._when_followed: Callable[[Exchange], object] | None = None
         self._complete: Callable[[Any], Any] | None = None
         self._is_answered = False
-        #: Whether nothing else came with it: of these there is one for each connection, at most.
+        #: Whether nothing else came or goes on with it: of these each connection has one, at most.
         self.comes_alone = comes_alone
         #: Whether its answer takes turns of the event loop to make.
         self.takes_turns = False
@@ -289,6 +289,7 @@ class Exchange:
         by the same division of its time as holds for requests that come, and before those that its
         client has sent since.
         """
+        self.comes_alone = False  # Others of its connection may go on with it.
         self._path.resume(self, action)
 
     def when_gone(self, forget: Callable[[Exchange], object] | None) -> None:

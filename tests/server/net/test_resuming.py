@@ -101,6 +101,16 @@ def test_many_that_have_waited_let_others_in_after_ten_milliseconds() -> None:
     assert client.answered() == [*range(8)]
 
 
+def test_what_has_waited_is_not_alone_when_it_goes_on() -> None:
+    """A hundred may have waited that each came alone, and would all be taken in one turn."""
+    client = listen(waiting := Waiting()).connect()
+    for number in range(2):
+        client.send(heartbeat(number))
+    assert [each.comes_alone for each in waiting.waiting] == [True, True]
+    waiting.open()
+    assert [each.comes_alone for each in waiting.waiting] == [False, False]
+
+
 def test_many_clients_that_have_waited_share_fifty_milliseconds_of_each_turn() -> None:
     listener = listen(waiting := Waiting())
     clients = [listener.connect() for _ in range(100)]
