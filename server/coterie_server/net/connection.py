@@ -26,7 +26,7 @@ from coterie_server.net.members import NOBODY
 from coterie_server.net.outgoing import Outgoing
 from coterie_server.net.registry import Registry
 from coterie_server.net.resumption import Resumption
-from coterie_server.net.slices import ENDLESS
+from coterie_server.net.slices import ENDLESS, READ_MAX_BYTES
 from coterie_server.net.stats import CloseReason
 from coterie_server.net.time_limits import TimeLimits
 from coterie_server.security import ANONYMOUS, Principal
@@ -35,8 +35,7 @@ __all__ = ["Connection"]
 
 _log = get_logger(__name__)
 
-#: How often to look whether a client is still there while nothing is read from it.
-_LOOK_MS: Final = 1000
+_LOOK_MS: Final = 1000  # How often to look for a client from which nothing is read.
 
 
 @final
@@ -55,6 +54,7 @@ class Connection(asyncio.Protocol):
         "_outgoing",
         "_reading",
         "_registry",
+        "_rests",
         "_resumption",
         "_scheduled",
         "_transport",
@@ -90,10 +90,9 @@ class Connection(asyncio.Protocol):
         self.incoming = Incoming(registry.limits, self.times, registry.charge)
         self._fast_path, self._outgoing = FastPath(registry.fast_answers), Outgoing(registry)
         self.exchanges, self.hurry = self._outgoing.exchanges, self._outgoing.hurry
-        # Read, but to wait until fewer are in flight. While there is a backlog nothing is read.
-        self._backlog: list[bytes] = []
+        self._backlog: list[bytes] = []  # Read, but to wait. While there is one nothing is read.
         self._resumption = Resumption(self._outgoing)  # Goes on before the backlog.
-        self._scheduled = False  # The backlog is looked at in the loop's next turn.
+        self._scheduled = self._rests = False  # It is looked at, or read on, in the next turn.
         self._corked = False  # Answers are collected, to be sent together.
         self._reading = True  # What this connection last told its transport.
         self.peer, self.gone, self.membership, self.in_turns = Peer(), False, NOBODY, 0
@@ -130,6 +129,9 @@ class Connection(asyncio.Protocol):
             self._go_on()
         elif self.exchanges or len(payloads) != 1 or not self._answer_at_once(payloads[0], now):
             self._take(payloads, now)
+        if payloads and len(data) >= READ_MAX_BYTES:
+            self._rests = True
+            self._go_on()
 
     def eof_received(self) -> None:
         """Take half a close for a whole one; the transport then closes itself."""
@@ -247,7 +249,7 @@ class Connection(asyncio.Protocol):
 
     def _work_off(self) -> None:
         """Go on, from the loop: a handler is never called from within a reply."""
-        self._scheduled = False
+        self._scheduled = self._rests = False
         if not self.times.is_behind:
             payloads, self._backlog = self._backlog, []
             self._take(payloads, self._registry.now())
@@ -285,7 +287,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def _left_over(self) -> bool:
-        return bool(self._resumption.waiting or self._backlog) or self.incoming.fault is not None
+        return bool(self._resumption.waiting or self._backlog or self._rests or self.incoming.fault)
 
     @property
     def _full(self) -> bool:
@@ -298,11 +300,9 @@ class Connection(asyncio.Protocol):
 
     def _regulate(self) -> None:
         """Read if and only if there is room for what may come."""
-        if self.gone:
-            return
         busy = self._left_over or self._full or self.times.behind_since is not None
         reading = not (busy or self._registry.stopping)
-        if reading == self._reading:
+        if self.gone or reading == self._reading:
             return
         self._reading = reading
         if reading:

@@ -6,11 +6,14 @@ import math
 from collections.abc import Callable
 from typing import Final, final
 
-__all__ = ["ENDLESS", "Slice", "Slices"]
+__all__ = ["ENDLESS", "READ_MAX_BYTES", "Slice", "Slices"]
 
 #: How long one client's pipeline may: most requests take microseconds, but some hundreds that ask
 #: for much, sent in one piece, would take seconds.
 _SLICE_S: Final = 0.01
+#: Who sends so much at once is read from again in the loop's next turn: libuv fills its buffer up
+#: to 32 times in a row, so that as many long requests would each come alone in one turn.
+READ_MAX_BYTES: Final = 65_536
 #: How long all of them together may in a turn of the event loop.
 _ALL_S: Final = 0.05
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from coterie_protocol import encode_request
+from coterie_protocol.messages import SyncGroupRequest, SyncGroupRequestAssignment
 from coterie_server.net import Exchange, Limits
 from coterie_server.net.connection import Connection
 from coterie_server.net.registry import Registry
+from coterie_server.net.slices import READ_MAX_BYTES
 from tests.server.net.doubles import (
     ENDPOINT,
     Clock,
@@ -118,3 +121,20 @@ def test_request_before_bytes_that_are_refused_does_not_come_alone() -> None:
     handler = ParkingHandler()
     FakeListener(handler).connect().send(heartbeat(1) + b"\xff" * 8)
     assert [each.comes_alone for each in handler.exchanges] == [False]
+
+
+def test_client_that_sends_long_requests_is_read_from_once_in_a_turn() -> None:
+    """Each comes alone, and the event loop reads up to 32 times from who always has more."""
+    listener = FakeListener(handler := ParkingHandler())
+    client = listener.connect()
+    client.send(heartbeat(1))
+    assert client.transport.reading
+    shares = (SyncGroupRequestAssignment(member_id="m", assignment=b"." * READ_MAX_BYTES),)
+    long = SyncGroupRequest(group_id="g", generation_id=1, member_id="m", assignments=shares)
+    client.send(encode_request(long, 5, 2, "client"))
+    assert not client.transport.reading
+    client.send(heartbeat(3))  # what was read before the transport knew of it
+    assert [each.request.correlation_id for each in handler.exchanges] == [1, 2]
+    listener.turn()
+    assert client.transport.reading
+    assert [each.request.correlation_id for each in handler.exchanges] == [1, 2, 3]
