@@ -125,13 +125,14 @@ class StoppedPartitions:
         """Take in what each member said it still owns; its joins count from `started_ms`."""
         if self._owned is None:
             return
-        for phase in phases:
-            if phase.joined_after_ms is None:
-                continue
+        joined = [phase for phase in phases if phase.joined_after_ms is not None]
+        for phase in joined:
             if before := self._owned.get(phase.member):  # a thousand that are new have nothing
-                self._stop(_each(before), clock.after(started_ms, phase.joined_after_ms))
-            keeps = self._owned[phase.member] = phase.owned or {}
-            for partition in _each(keeps):
+                self._stop(_each(before), clock.after(started_ms, phase.joined_after_ms or 0))
+            self._owned[phase.member] = phase.owned or {}
+        # What one of them has is at work, though another one that was given it has let it go.
+        for phase in joined if self._stopped else ():
+            for partition in _each(phase.owned or {}):
                 self._stopped.pop(partition, None)
 
     def charge(self, ts: int, clock: ClockSteps) -> Charge | None:

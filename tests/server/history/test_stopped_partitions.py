@@ -274,6 +274,23 @@ def test_partitions_of_a_deleted_topic_do_not_stand_still(
     assert world.last.stopped_partition_ms == 0
 
 
+@pytest.mark.parametrize("names", [("m", "n"), ("n", "m")])
+def test_what_one_member_still_has_does_not_stand_still_when_another_lets_go_of_it(
+    world: WatchedWorld, names: tuple[str, str]
+) -> None:
+    """`m` did not join in time, so its partition went to `n`, which never began with it."""
+    given: dict[str, Partitions] = {"m": {}, "n": {"t": (0,)}}
+    world.observe(
+        0,
+        GroupRecovered(group="g", state="Stable", generation=1, members=names, assigned=given),
+    )
+    claims: dict[str, Partitions] = {"m": {"t": (0,)}, "n": {}}
+    world.observe(1_000, started())
+    world.observe(1_000, phase_joined(*(phase(name, 0, claims[name]) for name in names)))
+    world.observe(5_000, completed(assigned=claims))
+    assert world.last.stopped_partition_ms == 0
+
+
 def test_topics_that_come_and_go_take_no_memory(world: WatchedWorld) -> None:
     """A group that does not rebalance may see any number of others' topics deleted."""
     world.pair()
