@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from coterie_protocol.journal import Event
+    from coterie_server.history import History
+    from coterie_server.serving.node import Node
 
-__all__ = ["Observer", "Observers"]
+__all__ = ["Observer", "Observers", "have_know"]
 
 
 class Observer(Protocol):
@@ -46,3 +48,10 @@ class Observers:
         held, self._held = self._held, None
         for ts_ms, event in held or ():
             self.observe(ts_ms, event)
+
+
+def have_know(history: History, node: Node) -> None:
+    """Have a history know of its node what no event tells."""
+    node.forget = history.forget
+    history.topics = node.topics
+    node.topics.on_others_change = lambda change: history.observe(node.date_ms(), change)

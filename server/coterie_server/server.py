@@ -37,7 +37,7 @@ from coterie_server.log.logger import get_logger
 from coterie_server.metrics import Metrics
 from coterie_server.net import Listener, Terms
 from coterie_server.node_handler import Gate, NodeHandler
-from coterie_server.observers import Observer, Observers
+from coterie_server.observers import Observer, Observers, have_know
 from coterie_server.own_place import start_in_own_place
 from coterie_server.security import SecurityProtocol
 from coterie_server.server_error import ServerError, why_not
@@ -367,7 +367,7 @@ class Server:
             observe=self._observers.observe,
             meter=self.metrics,
         )
-        node.forget = self.history.forget
+        have_know(self.history, node)
         return node
 
     async def _compare_with_journal(self, node: Node, store: Store) -> None:

@@ -11,7 +11,7 @@ from typing import Final
 
 from coterie_protocol.replay.order import Placed, moves_time
 
-__all__ = ["Deletion", "in_time_of"]
+__all__ = ["Deletion", "deleted_topic", "in_time_of"]
 
 #: When a topic was deleted, and by whose clock.
 Deletion = tuple[int, str]
@@ -34,14 +34,21 @@ def in_time_of(
     }
 
 
+def deleted_topic(cause: str, detail: str | None) -> str | None:
+    """The topic whose deletion a rebalance is for; None if it is for something else."""
+    if cause != "topic_changed" or not (detail or "").endswith(_DELETED):
+        return None
+    return (detail or "").removesuffix(_DELETED)
+
+
 def _told(line: Placed) -> Iterator[str]:
     """The topics of which a line tells that they were deleted."""
     if line.kind == "offsets_deleted" and line["how"] == "topic_deleted":
         yield from line["partitions"]
-    elif line.kind == "rebalance_started" and line["cause"] == "topic_changed":
-        detail = line["detail"] or ""
-        if detail.endswith(_DELETED):
-            yield detail.removesuffix(_DELETED)
+    elif line.kind == "rebalance_started":
+        topic = deleted_topic(line["cause"], line["detail"])
+        if topic is not None:
+            yield topic
 
 
 def _in_time(it: Deletion, all_of_it: Sequence[Deletion], told: Iterable[Deletion]) -> int:

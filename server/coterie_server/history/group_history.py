@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Container
 from dataclasses import dataclass, field
+from itertools import chain
 
 from coterie_protocol.journal import (
     Event,
@@ -11,8 +13,10 @@ from coterie_protocol.journal import (
     MemberPhase,
     PhaseJoined,
     RebalanceCompleted,
+    RebalanceStarted,
 )
 from coterie_protocol.replay import ClockSteps
+from coterie_protocol.replay.deletions import deleted_topic
 from coterie_protocol.replay.last_state import IN_REBALANCE, LastState
 from coterie_protocol.replay.unseen_moves import UnseenMoves
 from coterie_server.history.recent_count import RecentCount
@@ -100,6 +104,11 @@ class GroupHistory:
         if isinstance(event, PhaseJoined):
             joined = [each for each in event.members if each.joined_after_ms is not None]
             self.moves.joined({each.member: each.owned for each in joined})
+        if isinstance(event, RebalanceStarted):
+            # Of topics that another node deletes, or had deleted before, nothing else may tell.
+            topic = deleted_topic(event.cause, event.detail)
+            if topic is not None:
+                self.stopped.topic_deleted(topic)
         if self.first_generation is None:
             self.first_generation = generation
         self.generation = generation
@@ -127,8 +136,10 @@ class GroupHistory:
         """Note that no member owns anything, and that nothing is on its way to one."""
         self.stopped, self.moves = StoppedPartitions({}), UnseenMoves.since({})
 
-    def read_back(self, ts_ms: int, event: GroupRecovered) -> None:
-        """Note that a node has read the group."""
+    def read_back(
+        self, ts_ms: int, event: GroupRecovered, topics: Container[str] | None = None
+    ) -> None:
+        """Note that a node has read the group; which topics there are, if that is known."""
         goes_on, self.phase_ms = event.state in IN_REBALANCE, ts_ms
         # Members that were in no generation yet were not stored, and will come anew.
         self.came = CountedNames()
@@ -142,6 +153,10 @@ class GroupHistory:
             # Of a rebalance that goes on, only the time before can tell what it has cost by then.
             self.stopped = StoppedPartitions(event.assigned, ts_ms, is_whole=not goes_on)
             self.moves = UnseenMoves.since(event.assigned)
+        if topics is not None:
+            given = chain.from_iterable((event.assigned or {}).values())
+            for topic in {each for each in given if each not in topics}:
+                self.stopped.topic_deleted(topic)
 
     def note_end(self, outcome: RebalanceOutcome) -> None:
         """Note that the running rebalance has ended."""

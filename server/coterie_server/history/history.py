@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Container, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
@@ -61,16 +61,16 @@ class History:
     """
 
     def __init__(self, limit: int, total: int = TOTAL) -> None:
-        self._limit = limit
-        self._total = total
+        self._limit, self._total = limit, total
         #: All records, oldest first: the group of each, and its number within the group.
         self._order: deque[tuple[str, int]] = deque()
         self._groups: dict[str, GroupHistory] = {}
         self._listeners: list[Callable[[RebalanceRecord], None]] = []
         #: When groups without members were read back from the store.
         self._recovered_ms: int | None = None
-        #: The groups deleted last.
-        self._deleted_groups: dict[str, None] = {}
+        self._deleted_groups: dict[str, None] = {}  # those deleted last
+        #: The topics that there are; None if that is not known, as of a life that is over.
+        self.topics: Container[str] | None = None
         #: How the clock was set by which events are dated.
         self.clock = ClockSteps()
         #: What it was told of that, for a former life to go by as well.
@@ -189,7 +189,7 @@ class History:
             group.recovered_ms = ts_ms
             if event.state in IN_REBALANCE:
                 group.carried_over, group.is_carried_over = [(ts_ms, event)], True
-        group.read_back(ts_ms, event)
+        group.read_back(ts_ms, event, self.topics)
 
     def _joined(self, group: GroupHistory, _ts_ms: int, event: MemberJoined) -> None:
         group.came += event.member

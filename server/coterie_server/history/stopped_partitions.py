@@ -102,8 +102,6 @@ class StoppedPartitions:
         owned = self._owned if assigned is None else assigned
         if owned is not None:
             self._owned = {name: owned[name] for name in members if name in owned}
-        if assigned is not None:
-            self._deleted_topics.clear()
         self._since_ms = ts
 
     def _silence_ms(self, owned: Partitions, ts: int, silent_ms: int) -> int:
@@ -160,7 +158,13 @@ class StoppedPartitions:
             in_between += stopped
         if in_between:
             at_work = {p for partitions in assigned.values() for p in _each(partitions)}
-            self._stop((p for p in in_between if p not in at_work), ts)
+            let_go = [p for p in in_between if p not in at_work]
+            self._stop(let_go, ts)
+            if self._deleted_topics:
+                # A member that has yet to learn of the assignment may come back with what it had.
+                had, given = ({topic for topic, _ in each} for each in (let_go, at_work))
+                self._deleted_topics &= had - given
+                return
         self._deleted_topics.clear()
 
     def _stop(self, partitions: Iterable[_Partition], ts: int) -> None:

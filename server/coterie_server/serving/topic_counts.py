@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, final
 
 from coterie_protocol.journal import TopicChanged
@@ -23,6 +23,8 @@ class TopicCounts(Mapping[str, int]):
         self.counts: dict[str, int] = {}
         self._ids: dict[str, UUID] = {}
         self._is_read = False
+        #: Told what another node has changed; this one's journal does not tell of it.
+        self.on_others_change: Callable[[TopicChanged], None] = lambda _: None
 
     def read(self, topics: Mapping[str, TopicRow]) -> list[TopicChanged]:
         """Take over what is stored; return what that changes, if anything was known before."""
@@ -30,6 +32,8 @@ class TopicCounts(Mapping[str, int]):
         self.counts = {name: row.partitions for name, row in topics.items()}
         self._ids = {name: row.topic_id for name, row in topics.items()}
         self._is_read = True
+        for change in changes:
+            self.on_others_change(change)
         return changes
 
     def apply(self, change: TopicChanged, row: TopicRow | None) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import tracemalloc
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -18,6 +20,8 @@ from coterie_protocol.journal import (
 from coterie_server.history import (
     RebalanceOutcome,
 )
+from coterie_server.serving import TopicCounts
+from coterie_server.topics import TopicRow
 from tests.support.group_harness import Client, assigned
 from tests.support.journal_events import completed, phase, phase_joined, started
 from tests.support.watched_world import SECOND_MS, WatchedWorld
@@ -289,6 +293,90 @@ def test_what_one_member_still_has_does_not_stand_still_when_another_lets_go_of_
     world.observe(1_000, phase_joined(*(phase(name, 0, claims[name]) for name in names)))
     world.observe(5_000, completed(assigned=claims))
     assert world.last.stopped_partition_ms == 0
+
+
+@pytest.mark.parametrize("told_by", ["the rebalance", "another node"])
+def test_partitions_of_a_topic_that_another_node_deletes_do_not_stand_still(
+    world: WatchedWorld, told_by: str
+) -> None:
+    """The journal of the node that has the group has no line of its own about that."""
+    both = {"m": {"t": (0,), "u": (0, 1)}}
+    world.observe(
+        0,
+        GroupRecovered(group="g", state="Stable", generation=1, members=("m",), assigned=both),
+    )
+    if told_by == "the rebalance":
+        world.observe(1_000, started(cause="topic_changed", detail="u deleted"))
+    else:
+        world.observe(1_000, started())
+        counts = TopicCounts()
+        counts.on_others_change = partial(world.history.observe, 1_000)
+        counts.read({"u": TopicRow(name="u", topic_id=UUID(int=1), partitions=2, created_at_ms=0)})
+        counts.read({})
+    world.observe(1_000, phase_joined(phase("m", after_ms=0)))
+    world.observe(2_000, completed(assigned={"m": {"t": (0,)}}))
+    assert world.last.stopped_partition_ms == 1_000
+    round_later(world, {"m": {"t": (0,)}})
+    assert world.last.stopped_partition_ms == 0
+
+
+@pytest.mark.parametrize("state", ["PreparingRebalance", "CompletingRebalance"])
+def test_partitions_of_a_topic_that_was_deleted_before_a_restart_do_not_stand_still(
+    world: WatchedWorld, state: str
+) -> None:
+    """What members were given last is stored, also of topics that are there no more."""
+    world.history.topics = ("t",)
+    both = {"m": {"t": (0,), "u": (0, 1)}}
+    world.observe(
+        0, GroupRecovered(group="g", state=state, generation=1, members=("m",), assigned=both)
+    )
+    world.observe(2_000, completed(assigned={"m": {"t": (0,)}}))
+    round_later(world, {"m": {"t": (0,)}})
+    assert world.last.stopped_partition_ms == 0
+
+
+def test_partitions_of_a_deleted_topic_do_not_stand_still_once_the_last_member_learns_of_it(
+    world: WatchedWorld,
+) -> None:
+    """A member that missed an assignment joins with what it had before that."""
+    both = {"m": {"t": (0,), "u": (0,)}}
+    world.observe(
+        0,
+        GroupRecovered(group="g", state="Stable", generation=1, members=("m",), assigned=both),
+    )
+    gone = TopicChanged(topic="u", change="deleted", partitions_before=1, partitions=0)
+    world.observe(500, gone)
+    for at_ms in (1_000, 3_000):
+        world.observe(at_ms, started())
+        world.observe(at_ms, phase_joined(phase("m", 0, both["m"])))
+        world.observe(at_ms, completed(assigned={"m": {"t": (0,)}}))
+    round_later(world, {"m": {"t": (0,)}})
+    assert world.last.stopped_partition_ms == 0
+
+
+def test_partitions_of_a_topic_that_was_created_again_stand_still(world: WatchedWorld) -> None:
+    both = {"m": {"t": (0,), "u": (0,)}}
+    world.observe(
+        0,
+        GroupRecovered(group="g", state="Stable", generation=1, members=("m",), assigned=both),
+    )
+    gone = TopicChanged(topic="u", change="deleted", partitions_before=1, partitions=0)
+    world.observe(500, gone)
+    for assigned_then in ({"m": {"t": (0,)}}, both):
+        world.observe(1_000, started())
+        world.observe(1_000, phase_joined(phase("m", 0, both["m"])))
+        world.observe(1_000, completed(assigned=assigned_then))
+    world.observe(2_000, started())
+    world.observe(2_000, phase_joined(phase("m", 0, {"t": (0,)})))
+    world.observe(5_000, completed(assigned=both))
+    assert world.last.stopped_partition_ms == 3_000
+
+
+def round_later(world: WatchedWorld, owned: dict[str, Partitions]) -> None:
+    """An hour passes until the next rebalance, in which a member keeps what it has."""
+    world.observe(3_600_000, started())
+    world.observe(3_600_000, phase_joined(phase("m", 0, owned["m"])))
+    world.observe(3_600_000, completed(assigned=owned))
 
 
 def test_topics_that_come_and_go_take_no_memory(world: WatchedWorld) -> None:
