@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Final
 
 from coterie_protocol.journal import DEATHS
@@ -82,6 +83,8 @@ class Holdings:
         self._unheard: dict[str, list[tuple[Held, Stop]]] = {}
         #: When the last assignment was in place, or the group was read back.
         self._assigned_ms = 0
+        #: When each partition was last given to anyone.
+        self._given_ms: dict[Partition, int] = {}
 
     def note(self, line: Placed, rebalance: int, began_ms: int) -> None:
         """Take in the next line; the number and the beginning of the latest rebalance."""
@@ -97,6 +100,9 @@ class Holdings:
                 self._close(name, stop)
         if line.kind == "member_replaced":
             self._replace(line, rebalance)
+        if is_readable(line):
+            given = chain.from_iterable(map(partitions_of, line["assigned"].values()))
+            self._given_ms |= dict.fromkeys(given, line.at)
         if line.kind in (_COMPLETED, _RECOVERED):
             self._assigned_ms = line.at
 
@@ -159,7 +165,7 @@ class Holdings:
         return Held(
             *partition, it.holder, it.member, self._members.instances.get(it.member),
             from_pos=it.line.pos, from_ms=it.at, from_rebalance=rebalance, kind=it.line.kind,
-            generation=it.line["generation"],
+            generation=it.line["generation"], given_before_ms=self._given_ms.get(partition),
         )  # fmt: skip
 
     def _hear(self, it: _Statement, taken: Iterable[tuple[Held, Stop]]) -> None:

@@ -89,6 +89,8 @@ class Held:
     kind: str
     generation: int | None
     given: Given | None = None
+    #: When it was last given to anyone, for one that is only claimed; None if that is not known.
+    given_before_ms: int | None = None
     has_held_on: bool = False
     #: Where static members came back, each with the last assignment before.
     cuts: list[tuple[Cut, Given | None]] = field(default_factory=list)
@@ -145,6 +147,7 @@ def _whole(held: Held, stop: Stop | None, heard_ms: int | None, horizon_ms: int)
     to_ms = max(horizon_ms if stop is None else stop.at, held.from_ms)
     began = {"phase_joined": "claimed", "group_recovered": "recovered"}.get(held.kind, "assigned")
     last_generation = None if held.given is None else held.given[2]
+    given_ms = held.given_before_ms if held.given is None else held.given[1]
     return {
         "topic": held.topic,
         "partition": held.partition,
@@ -163,7 +166,7 @@ def _whole(held: Held, stop: Stop | None, heard_ms: int | None, horizon_ms: int)
         "from_rebalance": held.from_rebalance,
         "to_rebalance": None if stop is None else stop.rebalance,
         "has_held_on": held.has_held_on,
-        "given_ms": held.from_ms if held.given is None else held.given[1],
+        "given_ms": held.from_ms if given_ms is None else given_ms,
         "quiet_since_ms": None if stop is None else stop.quiet_since_ms,
     }
 

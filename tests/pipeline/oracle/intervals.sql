@@ -105,5 +105,10 @@ SELECT p.grp, p.topic, p.partition, p.holder,
     CASE WHEN b.pos IS NULL THEN p.ended ELSE 'replaced' END AS ended,
     CASE WHEN b.pos IS NULL THEN greatest(p.to_ms, p.at_most_ms)
         ELSE greatest(b.at_ms, b.refused_ms, p.from_ms) END AS released_ms,
-    coalesce(p.last_given_ms, p.from_ms) AS given_ms
+    -- Of what was only claimed, when it was last given to anyone.
+    coalesce(p.last_given_ms, (
+        SELECT max(r.at_ms) FROM runs AS r
+        WHERE r.grp = p.grp AND r.topic = p.topic AND r.partition = p.partition
+            AND r.kind <> 'phase_joined' AND r.pos < p.began_pos
+    ), p.from_ms) AS given_ms
 FROM parts AS p LEFT JOIN returns AS b ON b.grp = p.grp AND b.pos = p.next_pos

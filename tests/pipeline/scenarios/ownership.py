@@ -285,6 +285,25 @@ def topic_deleted_first() -> JournalBuilder:
 
 
 @scenario
+def topic_deleted_before_it_was_claimed() -> JournalBuilder:
+    """A static member that missed two assignments has what was deleted meanwhile."""
+    builder = JournalBuilder("topic-deleted-before-claim")
+    builder.founded(0, a=[0, 1])
+    builder.topic_changed(500, "deleted", 2, 0)
+    for at in (1000, 2000):
+        builder.started(at, "topic_changed", ["a"])
+        builder.phase(at + 100, 100, {"a": None})
+        builder.completed(at + 110, {"a": []})
+    builder.started(3000, "revocation_follow_up", ["a"])
+    builder.phase(3100, 100, {"a": (0, [0, 1])})
+    builder.completed(3110, {"a": []})
+    builder.started(9000, "admin", ["a"])
+    builder.phase(9100, 100, {"a": (0, [])})
+    builder.completed(9110, {"a": []})
+    return builder
+
+
+@scenario
 def topic_deleted_by_a_clock_ahead() -> JournalBuilder:
     """A topic is deleted by a node whose clock is 5 s ahead of that of the group's node."""
     return _deleted_elsewhere("deleted-ahead", 6000)
