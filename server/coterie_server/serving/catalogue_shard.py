@@ -180,7 +180,7 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
         self._in_doubt.update(begun)
         return [*begun, *self._take_behind(), *self._parked.take_all()]
 
-    def _refuse(self, request: Exchange) -> None:
+    def _refuse(self, request: Exchange, trouble: ErrorCode | None = None) -> None:
         """Let no client take for refused what may have been stored."""
         if request in self._in_doubt:
             self._in_doubt.discard(request)
@@ -188,7 +188,7 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
                 error = ErrorCode.REQUEST_TIMED_OUT
                 request.reply(failure(request.message, request.version, error))
                 return
-        super()._refuse(request)
+        super()._refuse(request, trouble)
 
     async def until_deletions_end(self) -> None:
         """Let those who delete topics have their answers first, unless that takes long."""

@@ -276,8 +276,9 @@ class Node:
     def doubted(self) -> None:
         """It can't be found out whether the leases hold: refuse what waits for that."""
         self._alarm.doubt()
+        is_followed = any(not note.is_leaving for note in self.cluster.others)
         for shard in self.all_shards():
-            shard.doubted()
+            shard.doubted(is_followed=is_followed)
 
     @property
     def trouble(self) -> str:

@@ -151,20 +151,24 @@ class ServedShard(ABC, Generic[C, R, Q]):
             request.resume(partial(self.handle, request))
         return bool(held)
 
-    def doubted(self) -> None:
-        """It can't be found out whether the node's leases hold: refuse what was held."""
+    def doubted(self, *, is_followed: bool = False) -> None:
+        """It can't be found out whether the node's leases hold: refuse what was held.
+
+        With `is_followed`, another node may have the shard by now: what is under way is refused
+        as well, or its clients would wait here for as long as the store does not answer.
+        """
         if self._trust.holds:
             return
         for request in self._take_held():
             request.resume(partial(self._refuse_in_doubt, request))
+        if is_followed and self._open:
+            self._store_failed(StoreError("the node's leases have run out"))
 
     def _refuse_in_doubt(self, request: Q) -> None:
         if self.core is None or self._trust.holds:
             self.handle(request)  # it is known by now how things are
-            return
-        before, self._trouble = self._trouble, ErrorCode.COORDINATOR_NOT_AVAILABLE
-        self._refuse(request)
-        self._trouble = before
+        else:
+            self._refuse(request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def _take_held(self) -> list[Q]:
         """The requests that were held, but for those whose clients have gone."""
@@ -176,9 +180,9 @@ class ServedShard(ABC, Generic[C, R, Q]):
         waiting, self._open = self._open, {}
         return list(waiting.values())
 
-    def _refuse(self, request: Q) -> None:
+    def _refuse(self, request: Q, trouble: ErrorCode | None = None) -> None:
         """Answer with an error, or hang up where no error would do without harm."""
-        answer = refusal(request.message, request.version, self._told_trouble())
+        answer = refusal(request.message, request.version, trouble or self._told_trouble())
         if answer is not None:
             request.reply(answer)
         else:

@@ -399,6 +399,52 @@ async def test_what_was_to_be_refused_is_taken_if_the_leases_are_confirmed_first
     assert error_of(await held) == ErrorCode.NONE
 
 
+@pytest.mark.parametrize("is_followed", [True, False])
+async def test_a_commit_that_waits_for_the_store_is_refused_when_another_node_may_have_the_shard(
+    harness: Harness, *, is_followed: bool
+) -> None:
+    """That node takes it, while it may be long until the store answers this one."""
+    harness.shard = harness.another(trust := LeaseTrust(lambda: 1.0))
+    await harness.shard.load()
+    harness.store.is_slow = True
+    waiting = harness.commit(1)
+    await turns()
+    harness.shard.doubted(is_followed=is_followed)
+    assert not waiting.done()
+    trust.until_s = 0.0
+    harness.shard.doubted(is_followed=is_followed)
+    assert waiting.done() == is_followed
+    harness.store.is_slow = False
+    harness.store.let_go()
+    refused = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert error_of(await waiting) == (refused if is_followed else ErrorCode.NONE)
+
+
+async def test_who_waits_for_a_group_is_refused_when_another_node_may_have_it(
+    harness: Harness,
+) -> None:
+    harness.shard = harness.another(trust := LeaseTrust(lambda: 1.0))
+    await harness.shard.load()
+    protocol = m.JoinGroupRequestProtocol(name="range", metadata=b"")
+    join = m.JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=10_000,
+        member_id="",
+        protocol_type="consumer",
+        protocols=(protocol,),
+    )
+    parked = Pending(join, 3)
+    harness.shard.handle(parked)
+    await turns()
+    trust.until_s = 0.0
+    harness.shard.doubted(is_followed=True)
+    assert (await parked.answer).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    trust.until_s = 2.0
+    await turns()
+    assert harness.shard.is_served  # no other node has come: it goes on with what is stored
+    assert error_of(await harness.commit(1)) == ErrorCode.NONE
+
+
 async def test_a_commit_on_a_connection_from_before_another_node_had_the_shard_is_not_taken(
     harness: Harness,
 ) -> None:
