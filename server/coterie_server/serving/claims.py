@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from coterie_server.storage import Lease, Store, Survey
 
-__all__ = ["Claims"]
+__all__ = ["Claims", "claim_alone"]
 
 
 class Claims:
@@ -79,3 +79,9 @@ class Claims:
         """
         if self.stray:
             await self._store.release(self.stray)
+
+
+async def claim_alone(store: Store, held: Lease, shard: int) -> Lease | None:
+    """Claim a shard again that is held, where no keeper does; None if it is another node's."""
+    taken = await store.claim([shard], held.owner, held.left_ms)
+    return taken[0] if taken else None

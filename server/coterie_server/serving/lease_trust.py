@@ -35,6 +35,11 @@ class LeaseTrust:
         """Whether no other node can have the shards yet."""
         return self._elapsed_s() < self.until_s
 
+    @property
+    def left_s(self) -> float | None:
+        """How long the leases hold yet; None if nothing limits that."""
+        return None if self.until_s == math.inf else max(self.until_s - self._elapsed_s(), 0.0)
+
     async def until_known(self) -> bool:
         """Have the leases confirmed if need be; whether they hold."""
         if not self.holds:

@@ -13,7 +13,9 @@ out of trouble.  `GroupShard` and `CatalogueShard` add what their cores differ i
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
@@ -22,6 +24,7 @@ from coterie_protocol.exceptions import CoterieError
 from coterie_server.later_version import LaterVersionError
 from coterie_server.log.logger import get_logger
 from coterie_server.net.exchange import STOPPING
+from coterie_server.serving.claims import claim_alone
 from coterie_server.serving.context import NodeContext, PendingRequest
 from coterie_server.serving.durable_queue import DurableQueue
 from coterie_server.serving.failures import refusal
@@ -304,7 +307,7 @@ class ServedShard(ABC, Generic[C, R, Q]):
             await self._renew_claim(self._lease)
 
     async def _renew_claim(self, failed: Lease) -> None:
-        claim = self._claim_again or self._claim_alone
+        claim = self._claim_again or partial(claim_alone, self._store, failed)
         lease = await claim(self.shard)
         if self._lease is not failed:
             return
@@ -313,13 +316,6 @@ class ServedShard(ABC, Generic[C, R, Q]):
         else:
             self._lease, self._has_failed = lease, False
             self._tenure.begin(lease, "reclaimed", lease.owner)
-
-    async def _claim_alone(self, shard: int) -> Lease | None:
-        """Claim the shard again where no keeper does."""
-        if self._lease is None:
-            return None
-        taken = await self._store.claim([shard], self._lease.owner, self._lease.left_ms)
-        return taken[0] if taken else None
 
     def fence(self) -> None:
         """Another node has the shard: answer nothing and write nothing in its name any more."""
@@ -336,19 +332,23 @@ class ServedShard(ABC, Generic[C, R, Q]):
         await self._end_orderly("handed_over")
 
     async def close(self) -> None:
-        """Wait until what was begun is durable, and refuse all requests that still wait."""
+        """Wait until what was begun is durable or the leases are over; refuse what still waits."""
         self._is_closed = True
         self._reload.close()
-        await self._end_orderly("stopping")
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._trust.left_s):
+                await self._end_orderly("stopping")
 
     async def _end_orderly(self, how: str) -> None:
         self._trouble = ErrorCode.NOT_COORDINATOR
         # Or the queue would never settle, while clients go on committing.
         self._forget()
-        if self._queue is not None:
-            await self._queue.settle()
-        self._end_life(ErrorCode.NOT_COORDINATOR)
-        self._tenure.end(how)
+        try:
+            if self._queue is not None:
+                await self._queue.settle()
+        finally:
+            self._end_life(ErrorCode.NOT_COORDINATOR)
+            self._tenure.end(how)
 
     def _end_life(self, trouble: ErrorCode) -> None:
         """End the core and its queue, and refuse all requests that wait."""

@@ -445,6 +445,30 @@ async def test_who_waits_for_a_group_is_refused_when_another_node_may_have_it(
     assert error_of(await harness.commit(1)) == ErrorCode.NONE
 
 
+async def test_a_shard_is_closed_when_the_leases_are_over_though_the_store_does_not_answer(
+    harness: Harness,
+) -> None:
+    harness.shard = harness.another(trust := LeaseTrust(lambda: 1.0))
+    await harness.shard.load()
+    harness.store.is_slow = True
+    waiting = harness.commit(1)
+    await turns()
+    trust.until_s = 1.01
+    await harness.shard.close()
+    assert error_of(await waiting) == ErrorCode.NOT_COORDINATOR
+
+
+async def test_what_waits_is_refused_where_a_shard_is_given_away_in_vain(harness: Harness) -> None:
+    harness.store.is_slow = True
+    waiting = harness.commit(1)
+    giving = asyncio.create_task(harness.shard.give_up())
+    await turns()
+    assert not waiting.done()
+    giving.cancel()
+    await asyncio.wait({giving})
+    assert error_of(await waiting) == ErrorCode.NOT_COORDINATOR
+
+
 async def test_a_commit_on_a_connection_from_before_another_node_had_the_shard_is_not_taken(
     harness: Harness,
 ) -> None:

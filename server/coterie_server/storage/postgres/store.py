@@ -39,7 +39,8 @@ READERS: Final = 2
 
 #: Making tables may wait for another node that does so.
 _OPEN_S: Final = 30.0
-#: Others can have a node's name at once if it says goodbye; if not, they wait for its entry to end.
+#: How long to wait for what is under way at the end, and then to say goodbye.  Others can have a
+#: node's name at once if it does; if not, they wait for its entry to end.
 _GOODBYE_S: Final = 2.0
 
 _log = get_logger(__name__)
@@ -135,12 +136,19 @@ class PostgresStore(Store):
         return await open_schema(session, self.url, self._address.schema)
 
     async def close(self) -> None:
-        """Finish what was begun, give this process's names up, and disconnect."""
+        """Finish what was begun, give this process's names up, and disconnect.
+
+        A database that does not answer is not waited for: what was not answered may come to pass.
+        """
         opened, self._opened = self._opened, None
         if opened is None:
             return
-        await self._no_calls.wait()
-        await opened.lanes.finish()  # also what its callers no longer wait for
+        finishing = asyncio.ensure_future(self._finish(opened))
+        await asyncio.wait([finishing], timeout=_GOODBYE_S)
+        if not finishing.done():
+            for link in opened.links:
+                link.abort()
+        await finishing
         await opened.reading.close()
         if self._making_sure is not None:
             self._making_sure.cancel()
@@ -153,6 +161,10 @@ class PostgresStore(Store):
             _log.warning("the node's name expires by itself, as it can't be given up", why=reason)
         finally:
             await asyncio.gather(*(link.close() for link in opened.links))
+
+    async def _finish(self, opened: _Opened) -> None:
+        await self._no_calls.wait()
+        await opened.lanes.finish()  # also what its callers no longer wait for
 
     @contextlib.contextmanager
     def _use(self) -> Iterator[_Opened]:

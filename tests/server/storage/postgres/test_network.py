@@ -207,6 +207,24 @@ async def test_closing_does_not_wait_for_a_lost_network(
     assert time.monotonic() - began < 30
 
 
+async def test_closing_does_not_wait_for_an_append_that_is_lost(
+    postgres: PostgresServer, distant: PostgresStore, proxy: TcpProxy, schema: str
+) -> None:
+    await distant.close()
+    patient = PostgresStore(postgres.url(proxy.port, schema=schema))
+    await patient.open()
+    lease = await claimed(patient)
+    proxy.hold_requests()
+    appends = [asyncio.create_task(patient.append(lease, [(b"a", b"1")])) for _ in range(2)]
+    await asyncio.sleep(0.1)  # the network's time, for the first to be sent
+    began = time.monotonic()
+    await patient.close()
+    assert time.monotonic() - began < link.ANSWER_S - 3
+    for append in appends:
+        with pytest.raises(StoreError):
+            await append
+
+
 async def test_old_fence_is_told_apart_from_a_lost_network(
     distant: PostgresStore, other: PostgresStore
 ) -> None:
