@@ -18,6 +18,7 @@ from coterie_server.config.listeners import ListenerError, NamedAddress
 from coterie_server.config.setting import SettingsError
 from coterie_server.log import configure
 from coterie_server.log.logger import get_logger
+from coterie_server.log.output import Output
 from coterie_server.server import Server, ServerError, ServerOptions
 from coterie_server.storage import StoreError
 from coterie_server.storage.lock import DirectoryInUseError, DirectoryUnusableError
@@ -129,15 +130,18 @@ def complain(sentence: str) -> int:
 
 
 def tell(line: str) -> None:
-    """Print a line at once; where it can't be written, the daemon goes on without it."""
-    try:
-        # As one piece, or the log's next line may come before the end of this one.
-        print(f"{line}\n", end="", flush=True)  # noqa: T201  # what standard output is for
-    except OSError as error:
-        _log.warning("standard output can't be written", error=error.strerror)
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())  # for what waits in its buffer
-        os.close(nowhere)
+    """Print a line, at once if it is taken; the daemon does not wait until one is read.
+
+    Where it can't be written, the daemon goes on without it.
+    """
+    Output(sys.stdout, lambda _: None, _print_no_more).write(line)
+
+
+def _print_no_more(error: OSError) -> None:
+    _log.warning("standard output can't be written", error=error.strerror)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())  # for what waits in its buffer
+    os.close(nowhere)
 
 
 async def serve(

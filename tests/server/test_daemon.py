@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import os
 import resource
@@ -76,6 +77,20 @@ def test_what_is_told_is_written_at_once() -> None:
     """Also where it is not a terminal that reads it."""
     code = "from coterie_server.daemon import *; import os; tell('ready'); os._exit(0)"
     assert run_python(code, stdout=subprocess.PIPE).stdout == b"ready\n"
+
+
+def test_output_that_is_full_keeps_nothing_waiting() -> None:
+    """As that of a daemon that was started again beside a reader that hangs."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(writing, bytes(4096))
+    os.set_blocking(writing, True)
+    code = "from coterie_server.daemon import *; tell('ready')"
+    assert run_python(code, stdout=writing, stderr=subprocess.PIPE).returncode == 0
+    os.close(reading)
+    os.close(writing)
 
 
 def test_output_that_nobody_reads_ends_nothing() -> None:

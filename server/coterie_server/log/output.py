@@ -26,13 +26,22 @@ _WAITING_MAX: Final = 10_000
 _LAST_S: Final = 1.0
 
 
+def _ignore(_error: OSError) -> None:
+    """Go on without what can't be written."""
+
+
 @final
 class Output:
     """Writes whole lines to a stream, from any thread."""
 
-    def __init__(self, stream: TextIO, tell_left_out: Callable[[int], object]) -> None:
+    def __init__(
+        self,
+        stream: TextIO,
+        tell_left_out: Callable[[int], object],
+        tell_failed: Callable[[OSError], object] = _ignore,
+    ) -> None:
         self._stream = stream
-        self._tell_left_out = tell_left_out
+        self._tell_left_out, self._tell_failed = tell_left_out, tell_failed
         #: Not a plain lock: the garbage collector may come while a thread has it, and call
         #: finalizers that have something to say.
         self._lock = threading.RLock()
@@ -83,16 +92,22 @@ class Output:
         return is_short and bool(self._poll.poll(0))
 
     def _put(self, line: str) -> None:
-        with contextlib.suppress(OSError, ValueError):
-            if self._poll is None:
-                self._stream.write(f"{line}\n")
-                self._stream.flush()
-                return
-            # Not through the stream: a thread that waits within it would hold its lock, and a
-            # process that ends meanwhile is aborted.
-            data = f"{line}\n".encode(self._stream.encoding, "backslashreplace")
-            while data:
-                data = data[os.write(self._stream.fileno(), data) :]
+        try:
+            with contextlib.suppress(ValueError):
+                self._put_in(f"{line}\n")
+        except OSError as error:
+            self._tell_failed(error)
+
+    def _put_in(self, text: str) -> None:
+        if self._poll is None:
+            self._stream.write(text)
+            self._stream.flush()
+            return
+        # Not through the stream: a thread that waits within it would hold its lock, and a process
+        # that ends meanwhile is aborted.
+        data = text.encode(self._stream.encoding, "backslashreplace")
+        while data:
+            data = data[os.write(self._stream.fileno(), data) :]
 
     def _begin(self) -> None:
         if self._thread is not None:
