@@ -228,7 +228,7 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
                     stored += self._settle(outcome, now_ms)
                     outcomes.append(outcome)
             finally:  # The steps before a bug are sound.
-                self._release_all(outcomes, stored, now_ms)
+                self._release_all(outcomes, stored)
             if (due_ms := core.next_deadline()) is not None:
                 self._arm(due_ms)
         except Exception:  # noqa: BLE001  # as in `run`

@@ -64,13 +64,11 @@ class ServedShard(ABC, Generic[C, R, Q]):
         #: Groups or topics in memory; None while the shard is not served.
         self.core: C | None = None
         self._lease: Lease | None = None
-        self._store = context.store
-        self._clock = context.clock
-        self._trust = context.trust
+        self._store, self._meter = context.store, context.meter
+        self._clock, self._trust = context.clock, context.trust
         self._on_fenced = context.on_fenced
         self._claim_again = context.claim_again
         self._tenure = Tenure(shard, context)
-        self._meter = context.meter
         self._limit_log = context.limit_log
         self._ends = context.ends
         self._observe = context.observe
@@ -82,7 +80,11 @@ class ServedShard(ABC, Generic[C, R, Q]):
         #: Requests that are not taken before the leases are confirmed.
         self._held: list[Q] = []
         self._reload = Reload(
-            shard, self.load, self._is_to_be_read, lambda: self.is_served, self._note_failure
+            shard,
+            self.load,
+            lambda: self.is_owned and not self.is_served,
+            lambda: self.is_served,
+            self._note_failure,
         )
         self._is_closed = False
         #: What clients are told while there is no core.
@@ -216,25 +218,22 @@ class ServedShard(ABC, Generic[C, R, Q]):
             self.core_failed()
 
     def _release(self, outcome: Outcome[R], now_ms: int) -> None:
-        self._release_all((outcome,), self._settle(outcome, now_ms), now_ms)
+        self._release_all((outcome,), self._settle(outcome, now_ms))
 
     def _settle(self, outcome: Outcome[R], now_ms: int) -> list[Record]:
         """Date what came of a step, before any other is taken; returns what is to be stored."""
+        if outcome.limit_hits:
+            self._limit_log.note(outcome.limit_hits, now_ms)
         if outcome.date_ms is None and outcome.events:
             outcome.date_ms = self._clock.date_of(now_ms)
         return self._pack(outcome.records) if outcome.records else []
 
-    def _release_all(
-        self, outcomes: Sequence[Outcome[R]], stored: list[Record], now_ms: int
-    ) -> None:
+    def _release_all(self, outcomes: Sequence[Outcome[R]], stored: list[Record]) -> None:
         """Store what steps have to store; once that is durable, let their replies and events go."""
         if (queue := self._queue) is None:
             raise AssertionError("a core without a queue")
         if stored:
             queue.put(stored)
-        for outcome in outcomes:
-            if outcome.limit_hits:
-                self._limit_log.note(outcome.limit_hits, now_ms)
         queue.when_durable(self._send_all, outcomes, self._ends.deletions)
 
     def _send_all(self, outcomes: Sequence[Outcome[R]], _deletions: int) -> None:
@@ -395,9 +394,6 @@ class ServedShard(ABC, Generic[C, R, Q]):
         self._trouble = ErrorCode.COORDINATOR_NOT_AVAILABLE
         self._forget()
         self._reload.soon()
-
-    def _is_to_be_read(self) -> bool:
-        return self.core is None and self._lease is not None
 
     def _note_failure(self, error: Exception) -> str:
         self.failure = str(error) or repr(error)
