@@ -40,6 +40,11 @@ class Cluster:
         query = "SELECT coalesce(pg_last_wal_replay_lsn(), '0/0') >= $1::text::pg_lsn"
         await Database(self.standby.url(), "coterie").until(query, sent)
 
+    async def begun(self) -> None:
+        """Wait until the standby follows; a synchronous one would keep all waiting until then."""
+        query = "SELECT count(*) > 0 FROM pg_stat_replication WHERE state = 'streaming'"
+        await Database(self.primary.url(), "coterie").until(query)
+
     async def part(self) -> None:
         """Let the standby hear no more of the primary."""
         standby = Database(self.standby.url(), "coterie")
@@ -144,6 +149,7 @@ async def test_names_survive(cluster: Cluster) -> None:
 async def test_synchronous_replica_loses_nothing(cluster: Cluster) -> None:
     async with PostgresStore(cluster.url) as store:
         database = Database(cluster.primary.url(), "coterie")
+        await cluster.begun()
         await database.run("ALTER SYSTEM SET synchronous_standby_names = '*'")
         await database.run("SELECT pg_reload_conf()")
         (lease,) = await store.claim([0], "ann", TTL_MS)
