@@ -155,6 +155,9 @@ def _until_unlocked(store: str) -> None:
 class _Watched:
     """An exchange whose reply the failpoint sees."""
 
+    #: So that it is taken at once, and not in the event loop's next turn with others.
+    comes_alone = False
+
     def __init__(self, exchange: Exchange, failpoint: Failpoint) -> None:
         self._exchange = exchange
         self._failpoint = failpoint
