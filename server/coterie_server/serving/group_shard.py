@@ -200,8 +200,8 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
     def handle_soon(self, request: PendingRequest) -> None:
         """Take a request together with others that come in this turn of the event loop.
 
-        Each has a step of its own, but what comes of them is stored, told and answered at once: a
-        step by itself takes half as long again.
+        Each has a step of its own, but what comes of them is stored, told and answered at once:
+        most of what follows a step costs as much for many as for one.
         """
         if self.core is None or not self._trust.holds:
             self.handle(request)

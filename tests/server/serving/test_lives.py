@@ -399,16 +399,22 @@ async def test_what_was_to_be_refused_is_taken_if_the_leases_are_confirmed_first
     assert error_of(await held) == ErrorCode.NONE
 
 
-@pytest.mark.parametrize("is_followed", [True, False])
-async def test_a_commit_that_waits_for_the_store_is_refused_when_another_node_may_have_the_shard(
-    harness: Harness, *, is_followed: bool
-) -> None:
-    """That node takes it, while it may be long until the store answers this one."""
+async def waiting_commit(harness: Harness) -> tuple[asyncio.Future[Any], LeaseTrust]:
+    """A commit that the store does not answer, and how long the leases can be trusted."""
     harness.shard = harness.another(trust := LeaseTrust(lambda: 1.0))
     await harness.shard.load()
     harness.store.is_slow = True
     waiting = harness.commit(1)
     await turns()
+    return waiting, trust
+
+
+@pytest.mark.parametrize("is_followed", [True, False])
+async def test_a_commit_that_waits_for_the_store_is_refused_when_another_node_may_have_the_shard(
+    harness: Harness, *, is_followed: bool
+) -> None:
+    """That node takes it, while it may be long until the store answers this one."""
+    waiting, trust = await waiting_commit(harness)
     harness.shard.doubted(is_followed=is_followed)
     assert not waiting.done()
     trust.until_s = 0.0
@@ -448,11 +454,7 @@ async def test_who_waits_for_a_group_is_refused_when_another_node_may_have_it(
 async def test_a_shard_is_closed_when_the_leases_are_over_though_the_store_does_not_answer(
     harness: Harness,
 ) -> None:
-    harness.shard = harness.another(trust := LeaseTrust(lambda: 1.0))
-    await harness.shard.load()
-    harness.store.is_slow = True
-    waiting = harness.commit(1)
-    await turns()
+    waiting, trust = await waiting_commit(harness)
     trust.until_s = 1.01
     await harness.shard.close()
     assert error_of(await waiting) == ErrorCode.NOT_COORDINATOR
