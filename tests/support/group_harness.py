@@ -39,12 +39,14 @@ from coterie_server.group import (
     Group,
     GroupCoordinator,
     GroupState,
+    OffsetRow,
     Record,
     StoredRow,
+    from_stored,
+    to_stored,
 )
 from coterie_server.group.standing_rules import order
 from coterie_server.step import LimitHit, Outcome
-from coterie_server.storage.offset_bundles import OffsetBundles
 from tests.support.group_client import Client
 from tests.support.group_invariants import (
     Ownership,
@@ -53,6 +55,7 @@ from tests.support.group_invariants import (
     check_survived,
     saved_rows,
 )
+from tests.support.offset_rows import one_by_one
 from tests.support.requests import Asked
 from tests.support.turns import finished
 
@@ -161,8 +164,7 @@ class World:
     # -- the coordinator -----------------------------------------------------------------------
 
     def _start(self, *, is_lossy: bool = False) -> None:
-        self._bundles = OffsetBundles()
-        rows = list(self._bundles.unpack(sorted(self.store.items())))
+        rows = [from_stored(*each) for each in sorted(self.store.items())]
         self.coordinator = GroupCoordinator(
             self.config,
             self.ids,
@@ -180,9 +182,9 @@ class World:
         return self.coordinator.table
 
     @property
-    def rows(self) -> list[StoredRow]:
-        """What is stored."""
-        return list(OffsetBundles().unpack(sorted(self.store.items())))
+    def rows(self) -> list[StoredRow | OffsetRow]:
+        """What is stored, with a row for each offset."""
+        return list(one_by_one(from_stored(*each) for each in sorted(self.store.items())))
 
     def crash(self, **settings: Any) -> None:
         """Lose all that is not stored, and start again, perhaps with other settings."""
@@ -221,7 +223,7 @@ class World:
 
     def _take(self, outcome: Outcome[Record]) -> None:
         """Do with an outcome what the node does: store, answer, write down."""
-        for key, value in self._bundles.pack(outcome.records):
+        for key, value in map(to_stored, outcome.records):
             if value is None:
                 self.store.pop(key, None)
             else:

@@ -6,8 +6,15 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from coterie_server.group import GENERATIONS_SKIPPED, Group, GroupState, Row, StoredRow
-from coterie_server.group.records import FloorRow, GroupRow, MemberRow, OffsetRow, OperationsRow
+from coterie_server.group import (
+    GENERATIONS_SKIPPED,
+    Group,
+    GroupState,
+    OffsetRow,
+    Row,
+    StoredRow,
+)
+from coterie_server.group.records import FloorRow, GroupRow, MemberRow, OperationsRow
 
 if TYPE_CHECKING:
     from coterie_server.group.deadlines import Deadline
@@ -19,8 +26,8 @@ __all__ = ["Ownership", "check_all", "check_owned", "check_survived", "saved_row
 _SWEEP = ("sweep", "", "")
 
 
-def saved_rows(group: Group) -> Iterator[Row]:
-    """All rows of a group that are on disk."""
+def saved_rows(group: Group) -> Iterator[Row | OffsetRow]:
+    """All rows of a group that are on disk, with a row for each offset."""
     yield group.row
     for member in group.members.values():
         if member.saved is not None:
@@ -94,7 +101,9 @@ _DUE_AT_RESTART = ("over_capacity", "topic_changed")
 
 
 def check_survived(
-    before: Mapping[str, Sequence[Row]], groups: Mapping[str, Group], topics: Collection[str]
+    before: Mapping[str, Sequence[Row | OffsetRow]],
+    groups: Mapping[str, Group],
+    topics: Collection[str],
 ) -> None:
     """What was stored is there again after a crash: generation, members, offsets of topics."""
     assert before.keys() == groups.keys()
@@ -214,7 +223,7 @@ def _check_no_deadline_leaks(world: World) -> None:
 
 def _check_store(world: World) -> None:
     """The store holds what a recovery would have to find: no row more, less or different."""
-    rows: list[StoredRow] = list(world.table.tombstones.values())
+    rows: list[StoredRow | OffsetRow] = list(world.table.tombstones.values())
     if world.table.floor != FloorRow():
         rows.append(world.table.floor)
     for group in world.coordinator.groups.values():

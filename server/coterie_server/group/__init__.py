@@ -6,7 +6,8 @@ How it works, and in which order to read it.
 assignment of partitions for one generation; when they change, a rebalance begins the next one.
 `states` says what a group may do in each state, and which may follow which; `group` and `member`
 keep the group's parts consistent; `records` says what is stored of it: one row for the group, one
-for each member that has been part of a generation, one for each offset.
+for each member that has been part of a generation, one for offsets that were committed together
+(`offset_table`, `bundle`).
 
 **A step.**  `coordinator` takes a request, or the time when something is due, and begins a `Step`
 on the shard's `GroupTable`.  The rule for that request changes groups in memory, and notes rows to
@@ -48,12 +49,12 @@ Read `states`, `group`, `step`, `coordinator`, `join`, `rebalance`, `sync`, `hea
 stand by themselves.
 """
 
+from coterie_server.group.bundle import BundleRow, OffsetRow
 from coterie_server.group.coordinator import GroupCoordinator
 from coterie_server.group.group import Group
 from coterie_server.group.records import (
     END_OF_TIME_MS,
     Gone,
-    OffsetRow,
     OperationsRow,
     Record,
     Row,
@@ -71,6 +72,7 @@ __all__ = [
     "END_OF_TIME_MS",
     "GENERATIONS_SKIPPED",
     "TRANSITIONS",
+    "BundleRow",
     "Command",
     "CommitOrder",
     "Config",

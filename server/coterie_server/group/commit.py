@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from itertools import repeat
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from coterie_protocol.committed import CommittedPartitions
@@ -15,7 +15,8 @@ from coterie_protocol.messages import (
     OffsetCommitResponseTopic,
 )
 from coterie_server.group import absence
-from coterie_server.group.records import END_OF_TIME_MS, OffsetRow
+from coterie_server.group.offset_table import Committed
+from coterie_server.group.records import END_OF_TIME_MS
 from coterie_server.group.states import GroupState
 from coterie_server.group.step import check_generation
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
         OffsetCommitRequestTopic,
         OffsetDeleteRequestTopic,
     )
+    from coterie_server.group.bundle import Place
     from coterie_server.group.group import Group
     from coterie_server.group.step import Step
     from coterie_server.step import Request
@@ -117,7 +119,7 @@ def _answer(parts: Sequence[_Part]) -> OffsetCommitResponse:
     return OffsetCommitResponse(topics=tuple(part.plan.answer for part in parts))
 
 
-def _store(step: Step, group: Group, message: OffsetCommitRequest, parts: Iterable[_Part]) -> None:
+def _store(step: Step, group: Group, message: OffsetCommitRequest, parts: Sequence[_Part]) -> None:
     """Store what can be stored."""
     member = group.members.get(message.member_id)
     if member is not None:
@@ -129,14 +131,13 @@ def _store(step: Step, group: Group, message: OffsetCommitRequest, parts: Iterab
     if message.retention_time_ms >= 0:
         expires_at_ms = min(step.date_ms + message.retention_time_ms, END_OF_TIME_MS)
     committed: dict[str, dict[str, int]] = {}
-    for part in parts:
-        plan, offsets, _ = part
+    for plan, offsets, _ in parts:
         if offsets:
-            step.save_offsets(group, plan.places, _rows(step, group, part, expires_at_ms))
             by_partition = dict(zip(plan.labels, offsets, strict=True))
             before = committed.get(plan.topic)
             committed[plan.topic] = by_partition if before is None else before | by_partition
     if committed:
+        step.save_offsets(group, Committed(*_columns(parts), step.date_ms, expires_at_ms))
         step.event(
             OffsetsCommitted(
                 group=group.id,
@@ -147,20 +148,19 @@ def _store(step: Step, group: Group, message: OffsetCommitRequest, parts: Iterab
         )
 
 
-def _rows(step: Step, group: Group, part: _Part, expires_at_ms: int) -> list[OffsetRow]:
-    plan, offsets, epochs = part
-    columns = (
-        repeat(group.id),
-        repeat(plan.topic),
-        plan.indexes,
-        offsets,
-        epochs,
-        plan.metadata,
-        repeat(step.date_ms),
-        repeat(expires_at_ms),
+def _columns(
+    parts: Sequence[_Part],
+) -> tuple[tuple[Place, ...], tuple[int, ...], tuple[int, ...], tuple[str, ...]]:
+    """Places, offsets, epochs and metadata of all topics."""
+    if len(parts) == 1:  # as nearly always
+        ((plan, offsets, epochs),) = parts
+        return plan.places, offsets, epochs, plan.metadata
+    return (
+        tuple(chain.from_iterable(part.plan.places for part in parts)),
+        tuple(chain.from_iterable(part.offsets for part in parts)),
+        tuple(chain.from_iterable(part.epochs for part in parts)),
+        tuple(chain.from_iterable(part.plan.metadata for part in parts)),
     )
-    # How `OffsetRow` makes itself, without a call of Python in between.
-    return list(map(tuple.__new__, repeat(OffsetRow), zip(*columns, strict=False)))
 
 
 # -- what does not change from one commit of the same partitions to the next -----------------------
@@ -174,8 +174,7 @@ class _Plan(NamedTuple):
     names_a_partition: bool
     #: Which of them can be stored, if not all can.
     chosen: tuple[int, ...] | None
-    #: Those that can be stored, as numbers, as text and with their topic; and their metadata.
-    indexes: tuple[int, ...]
+    #: Those that can be stored, as text and with their topic; and their metadata.
     labels: tuple[str, ...]
     places: tuple[tuple[str, int], ...]
     metadata: tuple[str, ...]
@@ -190,8 +189,8 @@ class _Part(NamedTuple):
 
     plan: _Plan
     #: Of the partitions that can be stored.
-    offsets: Sequence[int]
-    epochs: Sequence[int]
+    offsets: tuple[int, ...]
+    epochs: tuple[int, ...]
 
 
 def _parts_of(step: Step, message: OffsetCommitRequest) -> list[_Part]:
@@ -234,7 +233,6 @@ def _plan(
         topic=topic,
         names_a_partition=any(error is not _UNKNOWN for error in errors),
         chosen=None if len(chosen) == len(indexes) else tuple(chosen),
-        indexes=tuple([indexes[at] for at in chosen]),
         labels=tuple([str(indexes[at]) for at in chosen]),
         places=tuple([(topic, indexes[at]) for at in chosen]),
         metadata=tuple([metadata[at] or "" for at in chosen]),

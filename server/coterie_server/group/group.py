@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 from coterie_server.group.ledger import Ledger
 from coterie_server.group.member import Member
+from coterie_server.group.offset_table import OffsetTable
 from coterie_server.group.records import (
     GroupRow,
     MemberRow,
-    OffsetRow,
     OperationsRow,
     Row,
     TopicSize,
@@ -88,7 +88,7 @@ class Group:
         #: The first rebalance of an empty group waits for more members; None at all other times.
         self.initial_delay: InitialDelay | None = None
         self.rebalance: OngoingRebalance | None = None
-        self.offsets: dict[tuple[str, int], OffsetRow] = {}
+        self.offsets = OffsetTable(group_id)
         self.ledger = Ledger()
         #: What administrators have ordered, in the order in which they did.
         self.operations: tuple[Operation, ...] = ()
@@ -151,7 +151,7 @@ class Group:
         elif isinstance(row, OperationsRow):
             self.operations = row.operations
         else:
-            self.offsets[row.topic, row.partition] = row
+            self.offsets.restore(row)
 
     def _apply_group(self, row: GroupRow) -> None:
         self.state = GroupState(row.state)

@@ -22,7 +22,6 @@ from coterie_protocol.messages import (
 from coterie_server.group.commit import answered
 from coterie_server.group.group import CONSUMER
 from coterie_server.group.ledger import by_topic
-from coterie_server.group.records import Gone, OffsetRow
 from coterie_server.group.states import GroupState
 from coterie_server.turns import AT_ONCE, Piece, begin, each
 
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
         OffsetFetchRequestTopic,
         OffsetFetchRequestTopics,
     )
+    from coterie_server.group.bundle import OffsetRow, Place
     from coterie_server.group.group import Group
     from coterie_server.group.step import Step
     from coterie_server.step import Request
@@ -70,7 +70,7 @@ def fetch_offsets(step: Step, request: Request) -> None:
 
 
 _Topics = tuple["OffsetFetchRequestTopic | OffsetFetchRequestTopics", ...] | None
-_Rows = Mapping[tuple[str, int], "OffsetRow"]
+_Rows = Mapping["Place", "OffsetRow"]
 
 
 def _rows_of(group: Group | None, topics: _Topics, *, may_share: bool = True) -> _Rows:
@@ -144,9 +144,10 @@ def delete_offsets(step: Step, request: Request) -> None:
         answer = OffsetDeleteResponse(error_code=error or ErrorCode.NONE, topics=())
         step.reply(request, answer)
         return
-    gone: list[tuple[str, int]] = []
+    gone: dict[Place, None] = {}
     asked = answered(step, message.topics)
     topics = tuple(_delete_topic(step, group, topic, gone) for topic in asked)
+    step.drop_offsets(group, gone.keys())
     if gone:
         event = OffsetsDeleted(group=group.id, partitions=by_topic(gone), how="requested")
         step.event(event)
@@ -164,7 +165,7 @@ def _check_delete(group: Group | None, group_id: str) -> ErrorCode | None:
 
 
 def _delete_topic(
-    step: Step, group: Group, topic: OffsetDeleteRequestTopic, gone: list[tuple[str, int]]
+    step: Step, group: Group, topic: OffsetDeleteRequestTopic, gone: dict[Place, None]
 ) -> OffsetDeleteResponseTopic:
     count = step.table.topics.get(topic.name, 0)
     subscribed = group.may_be_subscribed(topic.name)
@@ -176,9 +177,8 @@ def _delete_topic(
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         elif subscribed:
             error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-        elif group.offsets.pop((topic.name, index), None) is not None:
-            step.record(Gone(OffsetRow, group.id, topic.name, index))
-            gone.append((topic.name, index))
+        elif (topic.name, index) in group.offsets:
+            gone[topic.name, index] = None
         results.append(OffsetDeleteResponsePartition(partition_index=index, error_code=error))
     return OffsetDeleteResponseTopic(name=topic.name, partitions=tuple(results))
 
@@ -186,21 +186,15 @@ def _delete_topic(
 def forget_topics(step: Step, group: Group, topics: Collection[str], until_ms: int) -> None:
     """Forget the offsets of topics that are gone, those committed by then."""
     partitions = [
-        key
-        for key, row in group.offsets.items()
-        if key[0] in topics and row.committed_at_ms <= until_ms
+        (row.topic, row.partition)
+        for row in group.offsets.rows()
+        if row.topic in topics and row.committed_at_ms <= until_ms
     ]
-    _drop(step, group, partitions)
+    step.drop_offsets(group, partitions)
     if partitions:
         step.event(
             OffsetsDeleted(group=group.id, partitions=by_topic(partitions), how="topic_deleted")
         )
-
-
-def _drop(step: Step, group: Group, partitions: Iterable[tuple[str, int]]) -> None:
-    for topic, partition in partitions:
-        del group.offsets[topic, partition]
-        step.record(Gone(OffsetRow, group.id, topic, partition))
 
 
 # -- expiry ------------------------------------------------------------------------------------
@@ -211,8 +205,9 @@ def expire(step: Step, group: Group) -> None:
 
     As long as something is ordered of it that its members are to find when they come, it stays.
     """
-    partitions = [key for key, row in group.offsets.items() if _has_expired(step, group, row)]
-    _drop(step, group, partitions)
+    rows = group.offsets.rows()
+    partitions = [(row.topic, row.partition) for row in rows if _has_expired(step, group, row)]
+    step.drop_offsets(group, partitions)
     if partitions:
         step.event(OffsetsExpired(group=group.id, partitions=by_topic(partitions)))
     is_unused = not (group.offsets or group.pending_joins or group.operations)

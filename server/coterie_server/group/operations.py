@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from coterie_protocol.journal import GroupDeleted, OffsetsCommitted, OffsetsDeleted
 from coterie_server.group.ledger import by_topic
+from coterie_server.group.offset_table import Committed
 from coterie_server.group.rebalance import drop_member, prepare, rebalance_or_complete
-from coterie_server.group.records import Gone, OffsetRow
 from coterie_server.group.states import GroupState
 from coterie_server.step import Refusal, no_group
 
@@ -122,18 +122,17 @@ def reset_offsets(
 
 
 def _forget(step: Step, group: Group, asked: Sequence[tuple[str, int]]) -> None:
-    gone = [each for each in asked if group.offsets.pop(each, None) is not None]
-    for topic, number in gone:
-        step.record(Gone(OffsetRow, group.id, topic, number))
+    gone = [each for each in asked if each in group.offsets]
+    step.drop_offsets(group, gone)
     if gone:
         step.event(OffsetsDeleted(group=group.id, partitions=by_topic(gone), how="requested"))
 
 
 def _commit(step: Step, group: Group, topic: str, numbers: Sequence[int], offset: int) -> None:
-    date_ms = step.date_ms
-    rows = [OffsetRow(group.id, topic, n, offset, committed_at_ms=date_ms) for n in numbers]
-    step.save_offsets(group, [(topic, number) for number in numbers], rows)
-    if rows:
+    if count := len(numbers):
+        places = tuple((topic, number) for number in numbers)
+        columns = (offset,) * count, (-1,) * count, ("",) * count
+        step.save_offsets(group, Committed(places, *columns, step.date_ms))
         # As a commit from outside any generation is journalled.
         offsets = {topic: {str(number): offset for number in numbers}}
         step.event(OffsetsCommitted(group=group.id, member="", generation=-1, offsets=offsets))

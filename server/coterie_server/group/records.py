@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from coterie_protocol import decode, encode
 from coterie_protocol.operations import Operation
 from coterie_protocol.schema import BOOL, BYTES, INT32, INT64, STRING, Array, field
 from coterie_protocol.schema import struct as structure
+from coterie_server.group.bundle import BUNDLE_KIND, BundleRow, read_bundle
 from coterie_server.later_version import LaterVersionError
 
 __all__ = [
@@ -22,7 +23,6 @@ __all__ = [
     "Gone",
     "GroupRow",
     "MemberRow",
-    "OffsetRow",
     "OperationsRow",
     "Record",
     "Row",
@@ -134,44 +134,25 @@ class OperationsRow:
 END_OF_TIME_MS: Final = 2**63 - 1
 
 
-class OffsetRow(NamedTuple):
-    """How far a group has come in a partition.
-
-    There are more of these than of all the other rows, and they come by the thousand each second:
-    a tuple is made in a quarter of the time that a structure takes.
-    """
-
-    group_id: str
-    topic: str
-    partition: int
-    offset: int
-    leader_epoch: int = -1
-    metadata: str = ""
-    committed_at_ms: int = 0
-    #: When it is to go whatever the group does, as old clients ask for; -1 if no client asked.
-    expires_at_ms: int = -1
-
-
 #: What belongs to a group.
-Row = GroupRow | MemberRow | OffsetRow | OperationsRow
+Row = GroupRow | MemberRow | BundleRow | OperationsRow
 
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """That a row is no more."""
+    """That a row is no more; bundles of offsets say so themselves."""
 
     row: type[Row]
     group_id: str
-    #: The member id or the topic; the rows of a group as a whole have neither.
+    #: The member id; the rows of a group as a whole have none.
     name: str = ""
-    partition: int = 0
 
 
 #: What a store holds.
 StoredRow = Row | FloorRow
 Record = StoredRow | Gone
 
-#: Offsets are stored otherwise, many to a record.
+#: All but bundles of offsets, which see to their bytes themselves.
 _KINDS: Final[dict[type[StoredRow], int]] = {
     GroupRow: 1,
     MemberRow: 2,
@@ -192,9 +173,11 @@ _VERSIONS: Final[dict[type[StoredRow], int]] = {
 
 def to_stored(record: Record) -> tuple[bytes, bytes | None]:
     """The key and value under which a record is stored; the value is None if the row is gone."""
+    if type(record) is BundleRow:  # most are
+        return record.stored()
     if isinstance(record, Gone):
         return _key(record.row, record.group_id, record.name), None
-    if isinstance(record, MemberRow):  # most are
+    if isinstance(record, MemberRow):
         # One without anything new is written as it always was, so that former versions read it.
         version = int(record.registration_timeout_ms >= 0 or record.away_since_ms >= 0)
         version = 2 if record.follows_operations else version
@@ -207,6 +190,8 @@ def to_stored(record: Record) -> tuple[bytes, bytes | None]:
 
 def from_stored(key: bytes, value: bytes) -> StoredRow:
     """The row stored under a key."""
+    if key[0] == BUNDLE_KIND:
+        return read_bundle(key, value)
     row: type[Any] | None = _ROWS.get(key[0])
     if row is None:
         raise LaterVersionError(f"a row of kind {key[0]}")

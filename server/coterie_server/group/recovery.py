@@ -9,10 +9,12 @@ come back in time need no rebalance.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import count
 from typing import TYPE_CHECKING, TypeVar
 
 from coterie_protocol.journal import GroupRecovered
 from coterie_server.group import absence, standing
+from coterie_server.group.bundle import BundleRow
 from coterie_server.group.group import CONSUMER, Group
 from coterie_server.group.offsets import forget_topics
 from coterie_server.group.phases import OngoingRebalance
@@ -38,6 +40,7 @@ def recover(step: Step, rows: Iterable[StoredRow], *, is_lossy: bool, timeline: 
     """Apply stored rows, groups before their members, and set the groups going again."""
     table = step.table
     table.timeline = timeline
+    last_bundle = 0
     for row in rows:
         if isinstance(row, FloorRow):
             table.floor = row
@@ -49,6 +52,9 @@ def recover(step: Step, rows: Iterable[StoredRow], *, is_lossy: bool, timeline: 
         if group is None:
             group = table.groups[row.group_id] = Group(row.group_id)
         group.apply(row)
+        if isinstance(row, BundleRow):
+            last_bundle = max(last_bundle, row.number)
+    table.bundle_numbers = count(last_bundle + 1)
     table.owned.update(group.row.owner for group in table.groups.values())
     by_age = sorted(table.tombstones.values(), key=lambda tombstone: tombstone.changed_at_ms)
     table.tombstones = {tombstone.group_id: tombstone for tombstone in by_age}

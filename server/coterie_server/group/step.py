@@ -13,16 +13,18 @@ from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import MemberFenced
 from coterie_server import step
 from coterie_server.group.group import Group
-from coterie_server.group.records import Gone, GroupRow, OffsetRow, OperationsRow, Record, Row
+from coterie_server.group.records import Gone, GroupRow, OperationsRow, Record, Row
 from coterie_server.group.skipping import skipped_since
 from coterie_server.group.states import GroupState
 from coterie_server.security import ANONYMOUS
 from coterie_server.step import Outcome, Request
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection
 
+    from coterie_server.group.bundle import Place
     from coterie_server.group.member import Member
+    from coterie_server.group.offset_table import Committed
     from coterie_server.group.table import GroupTable
 
 __all__ = ["SHOWN_MAX", "Step", "check_generation", "check_member"]
@@ -105,8 +107,7 @@ class Step(step.Step[Record]):
     def delete(self, group: Group) -> None:
         """Delete an empty group with all that belongs to it, but for its generation."""
         group.enter(GroupState.DEAD, self.date_ms)
-        for topic, partition in group.offsets:
-            self.record(Gone(OffsetRow, group.id, topic, partition))
+        self.drop_offsets(group, list(group.offsets))
         for member_id in group.pending_joins:
             self.forget_session(group, member_id)
         if group.operations:
@@ -148,19 +149,20 @@ class Step(step.Step[Record]):
     def record(self, record: Record) -> None:
         """Store a row, or that it is gone."""
         self.outcome.records.append(record)
-        if type(record) is Gone and record.row is OffsetRow:
-            self._has_forgotten = True
 
     def save(self, group: Group, row: Row) -> None:
         """Take over a row and store it."""
         group.apply(row)
         self.outcome.records.append(row)
 
-    def save_offsets(
-        self, group: Group, places: Iterable[tuple[str, int]], rows: list[OffsetRow]
-    ) -> None:
-        """Take over many offsets at once, each with its topic and partition, and store them."""
-        group.offsets.update(zip(places, rows, strict=True))
+    def save_offsets(self, group: Group, committed: Committed) -> None:
+        """Take over offsets, and store them."""
+        self.outcome.records += group.offsets.commit(committed, self.table.bundle_numbers)
+
+    def drop_offsets(self, group: Group, places: Collection[Place]) -> None:
+        """Forget offsets, those that there are, and store that."""
+        rows = group.offsets.drop(places)
+        self._has_forgotten = self._has_forgotten or bool(rows)
         self.outcome.records += rows
 
     def finish(self) -> Outcome[Record]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from typing import TYPE_CHECKING, Protocol
 
 from coterie_server.group.deadlines import Deadlines
 from coterie_server.group.records import FloorRow, GroupRow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from coterie_server.group.group import Group
 
@@ -134,6 +135,8 @@ class GroupTable:
         #: The timeline of the database underneath: it begins another one when it may have lost
         #: its last writes.
         self.timeline = 0
+        #: The numbers of bundles of offsets that were never given yet.
+        self.bundle_numbers: Iterator[int] = count(1)
         self.deadlines = Deadlines()
         self.commit_order = CommitOrder() if commit_order is None else commit_order
 

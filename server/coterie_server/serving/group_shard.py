@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import starmap
 from typing import TYPE_CHECKING, Final, final
 
 from coterie_protocol.error_codes import ErrorCode
@@ -15,13 +16,18 @@ from coterie_protocol.messages import (
     OffsetCommitRequest,
     SyncGroupRequest,
 )
-from coterie_server.group import END_OF_TIME_MS, GroupCoordinator, Record
+from coterie_server.group import (
+    END_OF_TIME_MS,
+    GroupCoordinator,
+    Record,
+    from_stored,
+    to_stored,
+)
 from coterie_server.serving.context import NodeContext, PendingRequest
 from coterie_server.serving.shard import ServedShard
 from coterie_server.serving.together import Together
 from coterie_server.step import Outcome, Refusal
 from coterie_server.storage import Record as StoreRecord
-from coterie_server.storage.offset_bundles import OffsetBundles
 from coterie_server.turns import Piece, begin
 
 if TYPE_CHECKING:
@@ -93,7 +99,6 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
         self._is_taken_over = False
         #: Whether its first reading under the lease has not begun yet.
         self._is_unread = True
-        self._bundles = OffsetBundles()
         self._changes: list[_TopicChanges] = []
         self._together = Together(self._take_together)
         #: When the shard came back from another node, in the time of the event loop; 0 if it
@@ -123,15 +128,14 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
         await super().load()
 
     def _recover(self, stored: Sequence[KeptRecord]) -> None:
-        coordinator, bundles, now_ms = self._make(), OffsetBundles(), self._clock.now_ms()
+        coordinator, now_ms = self._make(), self._clock.now_ms()
         timeline = 0 if self._lease is None else self._lease.fence.timeline
-        outcome = coordinator.recover(
-            bundles.unpack(stored), now_ms, is_lossy=self._is_lossy, timeline=timeline
-        )
+        rows = starmap(from_stored, stored)
+        outcome = coordinator.recover(rows, now_ms, is_lossy=self._is_lossy, timeline=timeline)
         outcome.events[:] = map(self._with_fence, outcome.events)
         for group in coordinator.groups.values():
-            self._ends.recover(group.offsets.values(), coordinator.table.topics)
-        self._bundles, self.core = bundles, coordinator
+            self._ends.recover(group.offsets.rows(), coordinator.table.topics)
+        self.core = coordinator
         self._release(outcome, now_ms)
         if self._queue is not None:
             self._queue.when_durable(self._recovered)
@@ -268,7 +272,7 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
                     self._listeners.tell(group)
 
     def _pack(self, records: list[Record]) -> list[StoreRecord]:
-        return self._bundles.pack(records)
+        return list(map(to_stored, records))
 
     def _send_all(self, outcomes: Sequence[Outcome[Record]], accepted_at: int) -> None:
         for outcome in outcomes:

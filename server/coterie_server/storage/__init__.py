@@ -6,10 +6,11 @@ says how the one works that several nodes share.
 How a commit becomes bytes on disk
 ----------------------------------
 
-1. The core answers an OffsetCommit with rows, one for each partition.  `OffsetBundles` packs them:
-   offsets that were committed together share a record, so the next commit of the same partitions
-   writes one.  Rows of groups, members and topics are a record each, and their bytes are the
-   business of the core that owns them (`group/records.py`, `topics/records.py`).
+1. The core answers an OffsetCommit with a row for all of its partitions: offsets that were
+   committed together share a record, so the next commit of the same partitions writes one
+   (`group/offset_table.py`).  Rows of groups, members and topics are a record each, and the bytes
+   of all rows are the business of the core that owns them (`group/records.py`,
+   `topics/records.py`).
 2. The shard's queue calls `Store.append` with its lease and the records.  Every claim of a shard
    raises its fence, and an append under an older one is refused: a node that lost a shard without
    noticing can't write to it.

@@ -14,11 +14,12 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, Final, final
 
-from coterie_server.group.records import OffsetRow
+from coterie_server.group.bundle import BundleRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from coterie_server.group.bundle import OffsetRow, Place
     from coterie_server.group.records import Record
 
 __all__ = ["PartitionEnds"]
@@ -56,13 +57,14 @@ class PartitionEnds:
         `accepted_at` is what `deletions` was when the records were made: what was committed for a
         topic that was deleted meanwhile says nothing about one that has its name now.
         """
+        for record in records:
+            if type(record) is BundleRow and record.is_news:
+                self._note(zip(record.shape.places, record.offsets, strict=True), accepted_at)
+
+    def _note(self, offsets: Iterable[tuple[Place, int]], accepted_at: int) -> None:
         last: str | None = None
         ends = array("q")
-        for row in records:
-            if type(row) is not OffsetRow:
-                continue
-            # By their places, which is quicker than by name: there are ten thousands each second.
-            topic, partition, offset = row[1], row[2], row[3]
+        for (topic, partition), offset in offsets:
             if topic is not last:
                 last, ends = topic, self._ends_of(topic, accepted_at)
             try:
@@ -83,15 +85,19 @@ class PartitionEnds:
 
     def raise_to(self, topic: str, partition: int, offset: int) -> None:
         """Take note of what another node knows of a partition that exists."""
-        self.note((OffsetRow("", topic, partition, offset),), self.deletions)
+        self._note((((topic, partition), offset),), self.deletions)
 
     def recover(self, rows: Iterable[OffsetRow], partitions: Mapping[str, int]) -> None:
         """Take note of offsets that were read from the store.
 
         `partitions` says how many each topic has; offsets of others are on their way out.
         """
-        known = (row for row in rows if 0 <= row.partition < partitions.get(row.topic, 0))
-        self.note(known, self.deletions)
+        known = (
+            ((row.topic, row.partition), row.offset)
+            for row in rows
+            if 0 <= row.partition < partitions.get(row.topic, 0)
+        )
+        self._note(known, self.deletions)
 
     def forget(self, topic: str) -> None:
         """Forget a topic that was deleted: another of its name begins at 0."""

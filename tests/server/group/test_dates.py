@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from coterie_protocol.journal import MemberGone, RebalanceStarted
-from coterie_server.group.records import GroupRow, OffsetRow
+from coterie_server.group import OffsetRow
+from coterie_server.group.records import GroupRow
 from tests.support.group_harness import World
 
 HOUR_MS = 3_600_000

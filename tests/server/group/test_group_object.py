@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from coterie_protocol.consumer import Subscription, encode_subscription
-from coterie_server.group import Group, GroupState, Row
+from coterie_server.group import Group, GroupState, OffsetRow, Row
 from coterie_server.group.group import CONSUMER
 from coterie_server.group.member import Member
-from coterie_server.group.records import GroupRow, MemberRow, OffsetRow, SupportedProtocol
+from coterie_server.group.records import GroupRow, MemberRow, SupportedProtocol
 from tests.support.group_invariants import saved_rows
+from tests.support.offset_rows import bundled, one_by_one
 from tests.support.requests import Asked
 
 
@@ -234,12 +235,12 @@ def test_the_saved_rows_are_those_that_were_applied() -> None:
     rows: list[Row] = [
         GroupRow(group_id="g", state="Stable", generation=1, protocol_type=CONSUMER, leader="a"),
         member("a").row,
-        OffsetRow(group_id="g", topic="t", partition=0, offset=5),
+        bundled(OffsetRow(group_id="g", topic="t", partition=0, offset=5)),
     ]
     group = Group("g")
     for row in rows:
         group.apply(row)
-    assert list(saved_rows(group)) == rows
+    assert list(saved_rows(group)) == list(one_by_one(rows))
     assert group.state is GroupState.STABLE
 
 

@@ -13,8 +13,7 @@ from coterie_protocol.messages import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from coterie_server.group import GroupState
-from coterie_server.group.records import OffsetRow
+from coterie_server.group import GroupState, OffsetRow
 from tests.support.group_harness import Answer, Client, World
 
 OK = ErrorCode.NONE
@@ -140,6 +139,19 @@ def partition(index: int = 0, offset: int = 1, **fields: object) -> OffsetCommit
         "committed_metadata": "",
     }
     return OffsetCommitRequestPartition(**values | fields)
+
+
+def test_commits_after_a_restart_take_the_place_of_none_before() -> None:
+    """Offsets are stored under numbers, which go on where they left off."""
+    world = World()
+    for index in range(3):
+        world.request(commit_of(partition(index, 10 + index)), 9)
+        world.crash()
+    assert {index: row.offset for (_, index), row in world.group().offsets.items()} == {
+        0: 10,
+        1: 11,
+        2: 12,
+    }
 
 
 def test_offset_epoch_metadata_and_date_are_kept() -> None:

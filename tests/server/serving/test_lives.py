@@ -246,7 +246,7 @@ async def test_records_that_can_not_be_written_down_are_a_bug_as_well(
     """Memory is ahead of the store then, so the shard is read again."""
     assert error_of(await harness.commit(1)) == ErrorCode.NONE
     with monkeypatch.context() as patch:
-        patch.setattr("coterie_server.storage.offset_bundles.OffsetBundles.pack", stumble)
+        patch.setattr("coterie_server.serving.group_shard.to_stored", stumble)
         assert error_of(await harness.commit(2)) == ErrorCode.COORDINATOR_NOT_AVAILABLE
     await turns()
     assert stored(harness.shard) == {0: 1}

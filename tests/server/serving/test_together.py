@@ -15,13 +15,12 @@ from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import Event, OffsetsCommitted
 from coterie_server.config.assembly import RandomIds
-from coterie_server.group import Config, GroupCoordinator, OffsetRow
+from coterie_server.group import BundleRow, Config, GroupCoordinator, to_stored
 from coterie_server.group import Record as Row
 from coterie_server.serving import GroupShard, NodeContext
 from coterie_server.serving.clock import Clock
 from coterie_server.serving.lease_trust import LeaseTrust
 from coterie_server.storage import Lease, Record
-from coterie_server.storage.offset_bundles import OffsetBundles
 from tests.support.brittle_store import BrittleStore
 from tests.support.requests import Asked, Pending
 
@@ -285,14 +284,13 @@ async def test_bug_in_what_is_to_be_stored_costs_only_those_behind_it(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commits = [harness.commit(partition) for partition in (0, 2, 1)]
-    pack = OffsetBundles.pack
 
-    def fail(bundles: OffsetBundles, records: Sequence[Row]) -> list[Record]:
-        if any(type(each) is OffsetRow and each.partition == 2 for each in records):
+    def fail(record: Row) -> Record:
+        if isinstance(record, BundleRow) and ("t", 2) in record.shape.places:
             raise ArithmeticError
-        return pack(bundles, records)
+        return to_stored(record)
 
-    monkeypatch.setattr(OffsetBundles, "pack", fail)
+    monkeypatch.setattr("coterie_server.serving.group_shard.to_stored", fail)
     errors = [(await asyncio.wait_for(each.answer, 60)).topics[0].partitions for each in commits]
     assert [each[0].error_code for each in errors] == [0, *2 * [UNAVAILABLE]]
 

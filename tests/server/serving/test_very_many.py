@@ -266,6 +266,7 @@ async def test_a_change_that_comes_while_an_answer_is_made_is_not_in_it(world: W
     assert shard.core is not None
     asked = Pending(m.OffsetFetchRequest(group_id="large", topics=None), 7)
     shard.handle(asked)
-    shard.core.groups["large"].offsets.clear()
+    offsets = shard.core.groups["large"].offsets
+    offsets.drop(list(offsets))
     answer = finished(await asked.answer)
     assert len(answer.topics[0].partitions) == PARTITIONS

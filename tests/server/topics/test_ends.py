@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from coterie_server.group.records import Gone, GroupRow, OffsetRow, Record
+from coterie_server.group import BundleRow, Gone, OffsetRow, Record
+from coterie_server.group.records import GroupRow
 from coterie_server.topics import PartitionEnds
 from coterie_server.topics import ends as ends_module
+from tests.support.offset_rows import bundled
 
 
-def committed(offset: int, partition: int = 0, topic: str = "t", group: str = "g") -> OffsetRow:
-    """An offset of a group."""
-    return OffsetRow(group, topic, partition, offset)
+def committed(offset: int, partition: int = 0, topic: str = "t", group: str = "g") -> BundleRow:
+    """An offset that a group has committed."""
+    return bundled(OffsetRow(group, topic, partition, offset))
 
 
 def noted(*records: Record) -> PartitionEnds:
@@ -54,10 +56,24 @@ def test_rows_other_than_offsets_move_no_end() -> None:
     ends = noted(
         GroupRow(group_id="g", state="Empty", generation=1),
         committed(19),
-        Gone(OffsetRow, "g", "t", 0),
         Gone(GroupRow, "g"),
     )
     assert ends.end("t", 0) == 19
+
+
+def test_all_partitions_of_a_commit_count() -> None:
+    rows = [OffsetRow("g", topic, partition, 9) for topic in "tu" for partition in range(3)]
+    ends = noted(bundled(*rows))
+    assert [ends.end(row.topic, row.partition) for row in rows] == [9] * 6
+
+
+def test_what_is_left_of_a_bundle_moves_no_end() -> None:
+    """It was committed before, maybe for a topic that was deleted and made anew since."""
+    bundle = bundled(OffsetRow("g", "t", 0, 19), OffsetRow("g", "u", 0, 5))
+    ends = noted(bundle)
+    ends.forget("t")
+    ends.note([bundle.only([0])], ends.deletions)
+    assert ends.end("t", 0) == 0
 
 
 def test_a_topic_made_anew_begins_at_0() -> None:
@@ -90,5 +106,6 @@ def test_deletions_are_not_remembered_for_ever() -> None:
 
 def test_offsets_read_back_count_for_partitions_that_exist() -> None:
     ends = PartitionEnds()
-    ends.recover([committed(19), committed(4, partition=7), committed(5, topic="gone")], {"t": 2})
+    bundles = committed(19), committed(4, partition=7), committed(5, topic="gone")
+    ends.recover([row for bundle in bundles for row in bundle.rows()], {"t": 2})
     assert (ends.end("t", 0), ends.end("t", 7), ends.end("gone", 0)) == (19, 0, 0)

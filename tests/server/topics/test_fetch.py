@@ -17,11 +17,12 @@ from coterie_protocol.messages import (
     FetchTopic,
     ForgottenTopic,
 )
-from coterie_server.group.records import OffsetRow
+from coterie_server.group import OffsetRow
 from coterie_server.topics import outdated
 from coterie_server.topics.fetch import WAIT_MAX_MS
 from tests.server.topics.harness import CatalogueHarness
 from tests.support.cases import for_each
+from tests.support.offset_rows import bundled
 
 ALL = range(19)
 LAST = ALL[-1]
@@ -142,7 +143,7 @@ def test_a_recreated_topic_has_another_id(version: int) -> None:
 def test_the_end_is_where_the_client_is_even_below_a_commit(version: int) -> None:
     """A higher end would say that records are missing from the answer."""
     harness = CatalogueHarness().with_topics(t=1)
-    harness.ends.note([OffsetRow("g", "t", 0, 19)], harness.ends.deletions)
+    harness.ends.note([bundled(OffsetRow("g", "t", 0, 19))], harness.ends.deletions)
     ((found,),) = (t.partitions for t in ask(harness, wanted(t=[at(0, 5)]), version).responses)
     assert (found.error_code, found.high_watermark) == (0, 5)
 

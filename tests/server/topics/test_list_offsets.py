@@ -12,8 +12,9 @@ from coterie_protocol.messages import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from coterie_server.group.records import OffsetRow
+from coterie_server.group import OffsetRow
 from tests.server.topics.harness import CatalogueHarness
+from tests.support.offset_rows import bundled
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL = -1, -2, -3, -4
 INVALID, UNSUPPORTED = ErrorCode.INVALID_REQUEST, ErrorCode.UNSUPPORTED_VERSION
@@ -59,7 +60,7 @@ def test_partitions_begin_and_end_at_0(version: int, timestamp: int) -> None:
 def reached(offset: int) -> CatalogueHarness:
     """A catalogue with a topic for which a group has committed an offset."""
     harness = CatalogueHarness().with_topics(t=1)
-    harness.ends.note([OffsetRow("g", "t", 0, offset)], harness.ends.deletions)
+    harness.ends.note([bundled(OffsetRow("g", "t", 0, offset))], harness.ends.deletions)
     return harness
 
 

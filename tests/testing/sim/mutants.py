@@ -42,7 +42,9 @@ from coterie_server.group import (
     step,
     sync,
 )
+from coterie_server.group.bundle import BundleRow
 from coterie_server.group.group import Group
+from coterie_server.group.offset_table import OffsetTable
 from coterie_server.group.records import GroupRow, MemberRow
 from coterie_server.group.states import GroupState
 from coterie_server.group.step import Step
@@ -50,7 +52,7 @@ from coterie_server.group.table import CommitOrder
 from coterie_server.serving import DurableQueue, LeaseKeeper, LeaseTrust, clock
 from coterie_server.serving.clock import Clock
 from coterie_server.serving.topic_copy import TopicCopy
-from coterie_server.storage import Fence, MemoryStore, offset_bundles
+from coterie_server.storage import Fence, MemoryStore
 from tests.support.planting import planting
 
 __all__ = ["MUTANTS", "Mutant"]
@@ -117,10 +119,10 @@ def busy_disk_loses(put: Any, queue: DurableQueue, records: Iterable[Any]) -> No
     put(queue, records if queue._writer is None else ())
 
 
-@_mutant(offset_bundles, "_read", "restarts")
-def recovery_drops_an_offset(read: Any, value: bytes) -> Any:
+@_mutant(OffsetTable, "restore", "restarts")
+def recovery_drops_an_offset(restore: Any, table: OffsetTable, row: BundleRow) -> None:
     """After a restart the first offset of each bundle is missing."""
-    return read(value)[1:]
+    restore(table, row if row.is_news else row.only(range(1, len(row.offsets))))
 
 
 @_mutant(recovery, "_resume", "restarts")

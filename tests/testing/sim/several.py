@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 
 from coterie_client.membership.events import Event as ClientEvent
 from coterie_protocol.journal import Event
-from coterie_server.group import GroupState, OffsetRow, StoredRow
+from coterie_server.group import BundleRow, GroupState, StoredRow
+from coterie_server.group import from_stored as row_of
 from coterie_server.group.records import GroupRow
-from coterie_server.storage.offset_bundles import OffsetBundles
 from coterie_server.topics import TopicRow, from_stored
 from coterie_testing.sim.coordinator import SimulatedCoordinator
 from coterie_testing.sim.system import GROUP, System, SystemOptions
@@ -116,7 +116,8 @@ class Several:
         node = next(each.node for each in self.system.coordinators if each.node is not None)
         shard = zlib.crc32(GROUP.encode()) % len(node.shards)
         assert node.group_shard(GROUP).shard == shard
-        yield from OffsetBundles().unpack(sorted(self._content.get(shard, {}).items()))
+        for key, value in sorted(self._content.get(shard, {}).items()):
+            yield row_of(key, value)
 
     @property
     def _content(self) -> dict[int, dict[bytes, bytes]]:
@@ -136,8 +137,8 @@ class Several:
 
     def stored_offsets(self, topic: str) -> int:
         """How many offsets of a topic the group has, as it is in the database."""
-        rows = (row for row in self.stored() if isinstance(row, OffsetRow))
-        return sum(row.topic == topic for row in rows)
+        bundles = (row for row in self.stored() if isinstance(row, BundleRow))
+        return sum(row.topic == topic for bundle in bundles for row in bundle.rows())
 
     # -- the end -------------------------------------------------------------------------------
 
