@@ -9,16 +9,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from coterie_protocol._journal_events import Event, MemberPhase
+from coterie_protocol._journal_offsets import OffsetsOfTopic, text_of
 from coterie_protocol._twin import remember
 
 __all__ = ["event_writer", "text_of"]
-
-#: A string in quotes, with ASCII only.
-text_of: Final = json.encoder.encode_basestring_ascii
 
 
 def _refuse(value: Any) -> Any:  # called for values that JSON does not have
@@ -39,6 +37,13 @@ def _make_encode() -> Callable[[Any], str]:
     return lambda value: "".join(write(value, 0))
 
 
+_encode: Final = _make_encode()
+
+
+def _by_topic(values: Mapping[str, Mapping[str, int]]) -> str:
+    return values.as_json() if type(values) is OffsetsOfTopic else _encode(values)
+
+
 def _names(names: tuple[str, ...]) -> str:
     return f"[{','.join(map(text_of, names))}]"
 
@@ -50,8 +55,9 @@ def _phases(phases: tuple[MemberPhase, ...]) -> str:
 #: What generated functions call.
 _HELPERS: Final = {
     "text": text_of,
-    "encode": _make_encode(),
+    "encode": _encode,
     "number": int.__repr__,
+    "by_topic": _by_topic,
     "names": _names,
     "phases": _phases,
     "NULL": "null",
@@ -64,6 +70,7 @@ _CALLS: Final = {
     str: "text(%s)",
     int: "number(%s)",  # also those that are True
     bool: "TRUE if %s else FALSE",
+    Mapping[str, Mapping[str, int]]: "by_topic(%s)",
     tuple[str, ...]: "names(%s)",
     tuple[MemberPhase, ...]: "phases(%s)",
 }

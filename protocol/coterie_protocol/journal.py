@@ -53,7 +53,8 @@ from coterie_protocol._journal_events import (
     ShardTaken,
     TopicChanged,
 )
-from coterie_protocol._journal_text import event_writer, text_of
+from coterie_protocol._journal_offsets import OffsetsForm, OffsetsOfTopic, text_of
+from coterie_protocol._journal_text import event_writer
 from coterie_protocol._journal_values import DATE_MS_MAX, SEQ_MAX, misfit
 from coterie_protocol.exceptions import CoterieError
 
@@ -85,6 +86,8 @@ __all__ = [
     "OffsetsCommitted",
     "OffsetsDeleted",
     "OffsetsExpired",
+    "OffsetsForm",
+    "OffsetsOfTopic",
     "OperationEnded",
     "OperationStarted",
     "OwnershipConflict",

@@ -29,6 +29,8 @@ from coterie_protocol.journal import (
     NodeStarted,
     NodeStopped,
     OffsetsCommitted,
+    OffsetsForm,
+    OffsetsOfTopic,
     Partitions,
     PhaseJoined,
     read_line,
@@ -109,6 +111,24 @@ def test_line_reads_back_as_it_was(kind: str, data: st.DataObject) -> None:
 def test_line_is_what_the_json_module_writes(kind: str, data: st.DataObject) -> None:
     written = write_line(Line(1, "node", 2, data.draw(instances_of(KINDS[kind]))))
     assert written == json.dumps(json.loads(written), separators=(",", ":"))
+
+
+@given(
+    topic=NAMES | st.just("100 % of %d"),
+    offsets=st.dictionaries(PARTITION_NUMBERS, OFFSETS, min_size=1),
+)
+def test_offsets_of_a_known_form_are_those_of_any_mapping(
+    topic: str, offsets: dict[int, int]
+) -> None:
+    plain = {topic: {str(partition): offset for partition, offset in offsets.items()}}
+    event = OffsetsCommitted(group="g", member="m", generation=1, offsets=plain)
+    known = OffsetsOfTopic(OffsetsForm(topic, list(offsets)), tuple(offsets.values()))
+    same = dataclasses.replace(event, offsets=known)
+    assert same == event
+    assert event == same
+    assert repr(same) == repr(event)
+    assert known.get("another") is None
+    assert write_line(Line(1, "n", 2, same)) == write_line(Line(1, "n", 2, event))
 
 
 @given(group=st.text())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from coterie_protocol.committed import CommittedPartitions
 from coterie_protocol.error_codes import ErrorCode
-from coterie_protocol.journal import OffsetsCommitted
+from coterie_protocol.journal import OffsetsCommitted, OffsetsForm, OffsetsOfTopic
 from coterie_protocol.messages import (
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
@@ -21,7 +21,7 @@ from coterie_server.group.states import GroupState
 from coterie_server.group.step import check_generation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from coterie_protocol.messages import (
         OffsetCommitRequest,
@@ -130,13 +130,7 @@ def _store(step: Step, group: Group, message: OffsetCommitRequest, parts: Sequen
     expires_at_ms = -1
     if message.retention_time_ms >= 0:
         expires_at_ms = min(step.date_ms + message.retention_time_ms, END_OF_TIME_MS)
-    committed: dict[str, dict[str, int]] = {}
-    for plan, offsets, _ in parts:
-        if offsets:
-            by_partition = dict(zip(plan.labels, offsets, strict=True))
-            before = committed.get(plan.topic)
-            committed[plan.topic] = by_partition if before is None else before | by_partition
-    if committed:
+    if committed := _by_topic(parts):
         step.save_offsets(group, Committed(*_columns(parts), step.date_ms, expires_at_ms))
         step.event(
             OffsetsCommitted(
@@ -146,6 +140,18 @@ def _store(step: Step, group: Group, message: OffsetCommitRequest, parts: Sequen
                 offsets=committed,
             )
         )
+
+
+def _by_topic(parts: Sequence[_Part]) -> Mapping[str, Mapping[str, int]]:
+    """Offsets as they are journalled."""
+    if len(parts) == 1 and (form := parts[0].plan.form) is not None:  # as nearly always
+        return OffsetsOfTopic(form, parts[0].offsets)
+    committed: dict[str, dict[str, int]] = {}
+    for plan, offsets, _ in parts:
+        if offsets:
+            by_partition = zip([str(index) for _, index in plan.places], offsets, strict=True)
+            committed.setdefault(plan.topic, {}).update(by_partition)
+    return committed
 
 
 def _columns(
@@ -174,14 +180,15 @@ class _Plan(NamedTuple):
     names_a_partition: bool
     #: Which of them can be stored, if not all can.
     chosen: tuple[int, ...] | None
-    #: Those that can be stored, as text and with their topic; and their metadata.
-    labels: tuple[str, ...]
-    places: tuple[tuple[str, int], ...]
+    #: Those that can be stored, and their metadata.
+    places: tuple[Place, ...]
     metadata: tuple[str, ...]
     #: What all of them are answered, if they are stored.
     answer: OffsetCommitResponseTopic
     #: The answer to a commit of nothing else: always the same object, so it is encoded once.
     answer_alone: OffsetCommitResponse
+    #: How they are journalled, if that is worth remembering.
+    form: OffsetsForm | None = None
 
 
 class _Part(NamedTuple):
@@ -233,7 +240,6 @@ def _plan(
         topic=topic,
         names_a_partition=any(error is not _UNKNOWN for error in errors),
         chosen=None if len(chosen) == len(indexes) else tuple(chosen),
-        labels=tuple([str(indexes[at]) for at in chosen]),
         places=tuple([(topic, indexes[at]) for at in chosen]),
         metadata=tuple([metadata[at] or "" for at in chosen]),
         answer=answer,
@@ -241,7 +247,19 @@ def _plan(
     )
 
 
-_known_plan = lru_cache(_PLANS_MAX)(_plan)
+@lru_cache(_PLANS_MAX)
+def _known_plan(
+    topic: str,
+    count: int,
+    longest: int,
+    indexes: tuple[int, ...],
+    metadata: tuple[str | None, ...],
+) -> _Plan:
+    """Judge partitions that are likely to come again."""
+    plan = _plan(topic, count, longest, indexes, metadata)
+    chosen = [index for _, index in plan.places]
+    is_plain = chosen and len(set(chosen)) == len(chosen)
+    return plan._replace(form=OffsetsForm(topic, chosen)) if is_plain else plan
 
 
 def _result(partition: int, error: ErrorCode) -> OffsetCommitResponsePartition:

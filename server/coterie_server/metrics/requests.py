@@ -119,10 +119,9 @@ def _combined(own: _Reader | None, nested: list[tuple[str, _Reader]]) -> _Reader
         if code:
             return code
         for name, read_part in nested:
-            for part in (getattr(response, name) or ())[:_LOOKED_AT]:
-                code = read_part(part)
-                if code:
-                    return code
+            some = (getattr(response, name) or ())[:_LOOKED_AT]
+            if code := next(filter(None, map(read_part, some)), 0):
+                return code
         return 0
 
     return read

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from coterie_protocol.error_codes import ErrorCode
-from coterie_protocol.journal import OffsetsCommitted
+from coterie_protocol.journal import Line, OffsetsCommitted, write_line
 from coterie_protocol.messages import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -152,6 +152,14 @@ def test_commits_after_a_restart_take_the_place_of_none_before() -> None:
         1: 11,
         2: 12,
     }
+
+
+def test_partition_that_is_named_twice_is_journalled_once() -> None:
+    world = World()
+    for _ in range(2):
+        world.request(commit_of(partition(0, 1), partition(1, 2), partition(0, 3)), 9)
+        line = write_line(Line(0, "n", 0, world.seen(OffsetsCommitted)[-1]))
+        assert line.endswith('"offsets":{"t":{"0":3,"1":2}}}')
 
 
 def test_offset_epoch_metadata_and_date_are_kept() -> None:
