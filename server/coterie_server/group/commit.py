@@ -203,9 +203,11 @@ class _Part(NamedTuple):
 def _parts_of(step: Step, message: OffsetCommitRequest) -> list[_Part]:
     counts, longest = step.table.topics, step.config.offset_metadata_max
     parts = []
-    for topic in answered(step, message.topics):
+    for topic in message.topics:
         name, columns = topic.name, CommittedPartitions.of(topic.partitions)
         indexes, metadata = columns.indexes, columns.metadata
+        if not indexes and name in counts:
+            continue  # as `answered` leaves it out
         # What is remembered is short, and likely to come again.
         is_common = len(indexes) <= _PLANNED_PARTITIONS_MAX and name in counts and not any(metadata)
         make = _known_plan if is_common else _plan

@@ -276,7 +276,8 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
 
     def _send_all(self, outcomes: Sequence[Outcome[Record]], accepted_at: int) -> None:
         for outcome in outcomes:
-            self._ends.note(outcome.records, accepted_at)
+            if outcome.records:
+                self._ends.note(outcome.records, accepted_at)
         super()._send_all(outcomes, accepted_at)
 
     def try_heartbeat(self, message: HeartbeatRequest) -> HeartbeatResponse | None:
