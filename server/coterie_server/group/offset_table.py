@@ -39,15 +39,14 @@ class Committed(NamedTuple):
 
     def bundle(self, number: int, group_id: str, which: Sequence[int]) -> BundleRow:
         """A bundle of some of them, by where they are."""
+        if which == list(range(len(self.places))):  # they share what commits of others have
+            places, offsets, epochs, metadata = self[:4]
+        else:
+            places, offsets = picked(self.places, which), picked(self.offsets, which)
+            epochs, metadata = picked(self.epochs, which), picked(self.metadata, which)
         count = len(which)
-        shape = Shape(
-            group_id,
-            picked(self.places, which),
-            picked(self.epochs, which),
-            picked(self.metadata, which),
-            (self.expires_at_ms,) * count,
-        )
-        return BundleRow(number, shape, picked(self.offsets, which), (self.date_ms,) * count)
+        shape = Shape(group_id, places, epochs, metadata, (self.expires_at_ms,) * count)
+        return BundleRow(number, shape, offsets, (self.date_ms,) * count)
 
     def again(self, bundle: BundleRow) -> BundleRow | None:
         """A bundle after the same partitions were committed again; None if they are others."""

@@ -16,13 +16,8 @@ from coterie_protocol.messages import (
     OffsetCommitRequest,
     SyncGroupRequest,
 )
-from coterie_server.group import (
-    END_OF_TIME_MS,
-    GroupCoordinator,
-    Record,
-    from_stored,
-    to_stored,
-)
+from coterie_server.group import END_OF_TIME_MS, GroupCoordinator, Record
+from coterie_server.group.records import from_stored, to_stored
 from coterie_server.serving.context import NodeContext, PendingRequest
 from coterie_server.serving.shard import ServedShard
 from coterie_server.serving.together import Together
