@@ -218,20 +218,7 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
                 del self._open[request]
                 self.handle(request)
             return
-        now_ms, outcomes = self._clock.now_ms(), list[Outcome[Record]]()
-        stored: list[StoreRecord] = []
-        try:
-            try:
-                for request in together:
-                    outcome = core.handle(request, now_ms)
-                    stored += self._settle(outcome, now_ms)
-                    outcomes.append(outcome)
-            finally:  # The steps before a bug are sound.
-                self._release_all(outcomes, stored)
-            if (due_ms := core.next_deadline()) is not None:
-                self._arm(due_ms)
-        except Exception:  # noqa: BLE001  # as in `run`
-            self.core_failed()
+        self._run_all(core.handle, zip(together, strict=True))
         self._have_listeners_told(together)
 
     def run(self, step: Callable[..., Outcome[Record]], *arguments: object) -> None:

@@ -7,14 +7,14 @@ that came behind the reading would be stored, and not be known.  After an append
 may yet come, only a new claim makes sure of that.
 
 The groups' shards and the catalogue of topics live such lives, and all that concerns them is here:
-taking, holding and refusing requests, storing what comes of a step before it is told, and getting
-out of trouble.  `GroupShard` and `CatalogueShard` add what their cores differ in.
+taking, holding and refusing requests, and getting out of trouble.  `stepping` stores what comes of
+a step, and tells it.  `GroupShard` and `CatalogueShard` add what their cores differ in.
 """
 
 from __future__ import annotations
 
 import asyncio
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
@@ -29,18 +29,14 @@ from coterie_server.serving.context import NodeContext, PendingRequest
 from coterie_server.serving.durable_queue import DurableQueue
 from coterie_server.serving.failures import refusal
 from coterie_server.serving.reload import Reload
-from coterie_server.serving.replies import reply_to_all
+from coterie_server.serving.stepping import SteppingShard
 from coterie_server.serving.tenure import Tenure
-from coterie_server.serving.together import for_each
-from coterie_server.step import Refusal, Request
 from coterie_server.storage import FencedError, StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from coterie_protocol.journal import Event
-    from coterie_server.step import Outcome
-    from coterie_server.storage import KeptRecord, Lease, Record
+    from coterie_server.storage import KeptRecord, Lease
 
 __all__ = ["ServedShard"]
 
@@ -51,7 +47,7 @@ R = TypeVar("R")
 Q = TypeVar("Q", bound=PendingRequest)
 
 
-class ServedShard(ABC, Generic[C, R, Q]):
+class ServedShard(SteppingShard[R, Q], Generic[C, R, Q]):
     """One shard of a node, with a core of type `C` that makes records `R` of requests `Q`.
 
     Without a core, because the shard is being read, another node has it, or its store has failed,
@@ -60,23 +56,16 @@ class ServedShard(ABC, Generic[C, R, Q]):
     """
 
     def __init__(self, shard: int, context: NodeContext) -> None:
+        super().__init__(context)
         self.shard: Final = shard
         #: Groups or topics in memory; None while the shard is not served.
         self.core: C | None = None
         self._lease: Lease | None = None
         self._store, self._meter = context.store, context.meter
-        self._clock, self._trust = context.clock, context.trust
+        self._trust = context.trust
         self._on_fenced = context.on_fenced
         self._claim_again = context.claim_again
         self._tenure = Tenure(shard, context)
-        self._limit_log = context.limit_log
-        self._ends = context.ends
-        self._observe = context.observe
-        self._arm = context.arm
-        self._turns = context.turns
-        self._queue: DurableQueue | None = None
-        #: Requests that await their answers, parked or held back until something is durable.
-        self._open: dict[Request, Q] = {}
         #: Requests that are not taken before the leases are confirmed.
         self._held: list[Q] = []
         self._reload = Reload(
@@ -125,14 +114,6 @@ class ServedShard(ABC, Generic[C, R, Q]):
     @abstractmethod
     def _take(self, request: Q) -> None:
         """Have the core take a request."""
-
-    @abstractmethod
-    def _pack(self, records: list[R]) -> list[Record]:
-        """What the store is to append for the records of a step."""
-
-    def next_deadline(self) -> int | None:
-        """When something is due next, if anything ever is."""
-        return None
 
     # -- requests ------------------------------------------------------------------------------
 
@@ -199,54 +180,7 @@ class ServedShard(ABC, Generic[C, R, Q]):
             return ErrorCode.COORDINATOR_NOT_AVAILABLE  # Or members carry on that others may drop.
         return self._trouble
 
-    # -- steps ---------------------------------------------------------------------------------
-
-    def run(self, step: Callable[..., Outcome[R]], *arguments: object) -> None:
-        """Take a step of the core, at the present time, and see to what comes of it.
-
-        A step that raises is a bug, and it may have left half a change in memory.  What is stored
-        is sound, so the shard is read again.
-        """
-        now_ms = self._clock.now_ms()
-        try:
-            self._release(step(*arguments, now_ms), now_ms)
-            if (due_ms := self.next_deadline()) is not None:
-                self._arm(due_ms)
-        except Refusal:
-            raise  # the answer is no, and nothing has changed
-        except Exception:  # noqa: BLE001  # a bug, whatever it is
-            self.core_failed()
-
-    def _release(self, outcome: Outcome[R], now_ms: int) -> None:
-        self._release_all((outcome,), self._settle(outcome, now_ms))
-
-    def _settle(self, outcome: Outcome[R], now_ms: int) -> list[Record]:
-        """Date what came of a step, before any other is taken; returns what is to be stored."""
-        if outcome.limit_hits:
-            self._limit_log.note(outcome.limit_hits, now_ms)
-        if outcome.date_ms is None and outcome.events:
-            outcome.date_ms = self._clock.date_of(now_ms)
-        return self._pack(outcome.records) if outcome.records else []
-
-    def _release_all(self, outcomes: Sequence[Outcome[R]], stored: list[Record]) -> None:
-        """Store what steps have to store; once that is durable, let their replies and events go."""
-        if (queue := self._queue) is None:
-            raise AssertionError("a core without a queue")
-        if stored:
-            queue.put(stored)
-        queue.when_durable(self._send_all, outcomes, self._ends.deletions)
-
-    def _send_all(self, outcomes: Sequence[Outcome[R]], _deletions: int) -> None:
-        for_each(outcomes, self._send)
-
-    def _send(self, outcome: Outcome[R]) -> None:
-        reply_to_all(outcome.replies, self._open, self._turns)
-        if outcome.events:
-            self._tell_events(outcome.events, outcome.date_ms or 0)
-
-    def _tell_events(self, events: Sequence[Event], date_ms: int) -> None:
-        for event in events:
-            self._observe(date_ms, event)
+    # -- durability ----------------------------------------------------------------------------
 
     @property
     def is_durable(self) -> bool:
