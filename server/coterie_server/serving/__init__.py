@@ -1,9 +1,10 @@
 """Shards being served: leases, lives, and queues of what is durable before it is told.
 
 Read top down: `node` (which shard gets which request), `shard` (what all shards have in common:
-held, taken, stored, answered, read again), `group_shard` and `catalogue_shard` (what their cores
-differ in), `durable_queue`, `leases`, `clock`.  `fan_out` divides requests that ask several shards,
-`discovery` answers those that ask none, `failures` says how requests are refused.
+held, taken, answered, read again), `stepping` (stored, then told), `group_shard` and
+`catalogue_shard` (what their cores differ in), `durable_queue`, `leases`, `clock`.  `fan_out`
+divides requests that ask several shards, `discovery` answers those that ask none, `failures` says
+how requests are refused.
 """
 
 from coterie_server.serving.catalogue_shard import CatalogueShard
