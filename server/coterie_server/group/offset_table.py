@@ -39,12 +39,13 @@ class Committed(NamedTuple):
 
     def bundle(self, number: int, group_id: str, which: Sequence[int]) -> BundleRow:
         """A bundle of some of them, by where they are."""
-        if which == list(range(len(self.places))):  # they share what commits of others have
+        count = len(which)
+        if count == len(self.places) and which == list(range(count)):
+            # They share what commits of others have.
             places, offsets, epochs, metadata = self[:4]
         else:
             places, offsets = picked(self.places, which), picked(self.offsets, which)
             epochs, metadata = picked(self.epochs, which), picked(self.metadata, which)
-        count = len(which)
         shape = Shape(group_id, places, epochs, metadata, (self.expires_at_ms,) * count)
         return BundleRow(number, shape, offsets, (self.date_ms,) * count)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterator
 from itertools import count
 from typing import Any
@@ -150,6 +151,22 @@ def test_large_commits_are_divided() -> None:
     assert kept.put(*rows) == 3
     assert len(kept.records) == 3
     assert kept.read() == rows
+
+
+def test_what_one_bundle_takes_does_not_grow_with_the_commit() -> None:
+    """Else the largest commits would take longer by the square of their partitions."""
+
+    def took_s(partitions: int) -> float:
+        column = range(partitions)
+        places = tuple(("t", partition) for partition in column)
+        committed = Committed(places, (1,) * partitions, (-1,) * partitions, ("",) * partitions, 7)
+        began_s = time.process_time()
+        for number in range(100):
+            committed.bundle(number, GROUP, [0])
+        return time.process_time() - began_s
+
+    few, many = (min(took_s(partitions) for _ in range(5)) for partitions in (2, 200_000))
+    assert many < 100 * few
 
 
 # -- what goes -------------------------------------------------------------------------------------
