@@ -109,7 +109,7 @@ class GroupPages:
             group = self._node.find(group_id)
             if group is None:
                 raise no_group(group_id)
-            rows = list(group.offsets.rows())
+            rows = group.offsets.copy().rows()  # as they are now; there may be very many
             body = await offsets_in_full(group_id, rows, self._node.date_ms())
         await self._node.confirm(group_id)
         return json_body(body)

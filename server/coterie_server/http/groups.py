@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final, TypeGuard, TypeVar
@@ -324,7 +324,7 @@ async def _next_places(names: list[str], groups: KnownGroups, query: PageQuery) 
     return best
 
 
-async def offsets_in_full(group_id: str, rows: Sequence[OffsetRow], now_ms: int) -> bytes:
+async def offsets_in_full(group_id: str, rows: Iterable[OffsetRow], now_ms: int) -> bytes:
     """Committed offsets as JSON, by topic and partition."""
     topics: dict[str, list[OffsetRow]] = {}
     for count, row in enumerate(rows, start=1):

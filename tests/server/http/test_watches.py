@@ -15,6 +15,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from coterie_server.backfill import Backfill
+from coterie_server.group import BundleRow, OffsetRow
 from coterie_server.http import (
     NodeView,
     create_app,
@@ -531,6 +532,32 @@ async def test_committed_offsets_are_shown(browser: Browser, world: WatchedWorld
             },
         ],
     }
+
+
+async def test_others_are_served_while_offsets_are_shown(
+    browser: Browser, world: WatchedWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.topics["t"] = 10_000
+    world.commit({("t", partition): 1 for partition in range(10_000)})
+    made, most = 0, 0
+    make = BundleRow.offset_at
+
+    def count(self: BundleRow, at: int) -> OffsetRow:
+        nonlocal made
+        made += 1
+        return make(self, at)
+
+    def turn() -> None:
+        nonlocal made, most
+        most, made = max(most, made), 0
+        loop.call_soon(turn)
+
+    loop = asyncio.get_running_loop()
+    loop.call_soon(turn)
+    monkeypatch.setattr(BundleRow, "offset_at", count)
+    answer = await read(await browser.get("/v1/groups/g/offsets"))
+    assert len(answer["offsets"]) == 10_000
+    assert 0 < most <= 2_000
 
 
 async def test_offsets_of_no_group_are_not_found(browser: Browser) -> None:
