@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, final
 from coterie_server.group.bundle import BundleRow, Shape, picked
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from coterie_server.group.bundle import OffsetRow, Place
 
@@ -91,7 +91,11 @@ class OffsetTable(Mapping["Place", "OffsetRow"]):
 
     def rows(self) -> Iterator[OffsetRow]:
         """All offsets, in a quarter of the time that `values` takes, and in any order."""
-        return chain.from_iterable(bundle.rows() for bundle in self._bundles.values())
+        return chain.from_iterable(bundle.rows() for bundle in self.bundles())
+
+    def bundles(self) -> Iterable[BundleRow]:
+        """All offsets as they are kept."""
+        return self._bundles.values()
 
     def copy(self) -> OffsetTable:
         """The offsets as they are now."""
@@ -149,9 +153,9 @@ class OffsetTable(Mapping["Place", "OffsetRow"]):
         for place in places:
             if place in gone:
                 del self._homes[place]
-        left = bundle.only([at for at, place in enumerate(places) if place not in gone])
-        if left.offsets:
-            self._bundles[home] = left
-        else:
-            del self._bundles[home]
-        return left
+        which = [at for at, place in enumerate(places) if place not in gone]
+        if which:
+            left = self._bundles[home] = bundle.only(which)
+            return left
+        del self._bundles[home]
+        return BundleRow(home, bundle.shape, (), (), is_news=False)

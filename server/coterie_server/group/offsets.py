@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
 from coterie_protocol.error_codes import ErrorCode
@@ -22,11 +23,12 @@ from coterie_protocol.messages import (
 from coterie_server.group.commit import answered
 from coterie_server.group.group import CONSUMER
 from coterie_server.group.ledger import by_topic
+from coterie_server.group.offset_table import OffsetTable
 from coterie_server.group.states import GroupState
 from coterie_server.turns import AT_ONCE, Piece, begin, each
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Collection, Iterable
 
     from coterie_protocol.messages import (
         OffsetDeleteRequest,
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
         OffsetFetchRequestTopic,
         OffsetFetchRequestTopics,
     )
-    from coterie_server.group.bundle import OffsetRow, Place
+    from coterie_server.group.bundle import BundleRow, OffsetRow, Place
     from coterie_server.group.group import Group
     from coterie_server.group.step import Step
     from coterie_server.step import Request
@@ -70,37 +72,38 @@ def fetch_offsets(step: Step, request: Request) -> None:
 
 
 _Topics = tuple["OffsetFetchRequestTopic | OffsetFetchRequestTopics", ...] | None
-_Rows = Mapping["Place", "OffsetRow"]
+#: A partition's offset, if there is one.
+_Find = Callable[[int], "OffsetRow | None"]
 
 
-def _rows_of(group: Group | None, topics: _Topics, *, may_share: bool = True) -> _Rows:
+def _rows_of(group: Group | None, topics: _Topics, *, may_share: bool = True) -> OffsetTable:
     """A group's offsets as they are now, whenever they are told."""
     if group is None:
-        return {}
+        return OffsetTable("")
     asked = len(group.offsets) if topics is None else sum(len(t.partition_indexes) for t in topics)
     # A short answer is made at once.
     return group.offsets if may_share and asked < AT_ONCE else group.offsets.copy()
 
 
-def _tell_one(rows: _Rows, topics: _Topics) -> Making[OffsetFetchResponse]:
+def _tell_one(rows: OffsetTable, topics: _Topics) -> Making[OffsetFetchResponse]:
     piece = Piece()
     told = []
-    for name, indexes in (yield from _asked(rows, topics)):
-        tell = partial(_tell, OffsetFetchResponsePartition, rows, name)
+    for name, indexes, find in (yield from _asked(rows, topics)):
+        tell = partial(_tell, OffsetFetchResponsePartition, find)
         partitions = yield from each(indexes, tell, piece)
         told.append(OffsetFetchResponseTopic(name=name, partitions=partitions))
     return OffsetFetchResponse(topics=tuple(told))
 
 
 def _tell_many(
-    found: Iterable[tuple[OffsetFetchRequestGroup, _Rows]],
+    found: Iterable[tuple[OffsetFetchRequestGroup, OffsetTable]],
 ) -> Making[OffsetFetchResponse]:
     piece = Piece()
     groups = []
     for group, rows in found:
         told = []
-        for name, indexes in (yield from _asked(rows, group.topics)):
-            tell = partial(_tell, OffsetFetchResponsePartitions, rows, name)
+        for name, indexes, find in (yield from _asked(rows, group.topics)):
+            tell = partial(_tell, OffsetFetchResponsePartitions, find)
             partitions = yield from each(indexes, tell, piece)
             told.append(OffsetFetchResponseTopics(name=name, partitions=partitions))
         groups.append(OffsetFetchResponseGroup(group_id=group.group_id, topics=tuple(told)))
@@ -109,21 +112,27 @@ def _tell_many(
     return OffsetFetchResponse(groups=tuple(groups))
 
 
-def _asked(rows: _Rows, topics: _Topics) -> Making[Iterable[tuple[str, Iterable[int]]]]:
+def _asked(
+    rows: OffsetTable, topics: _Topics
+) -> Making[Iterable[tuple[str, Iterable[int], _Find]]]:
     """The partitions that are asked for, by topic; all that have offsets if none are named."""
     if topics is not None:
-        return [(topic.name, topic.partition_indexes) for topic in topics]
-    every: dict[str, list[int]] = {}
+        return [(t.name, t.partition_indexes, partial(_find, rows, t.name)) for t in topics]
+    every: dict[str, dict[int, OffsetRow]] = {}
     piece = Piece()
-    for topic, index in rows:
-        every.setdefault(topic, []).append(index)
+    for row in rows.rows():  # to look up each would take longer
+        every.setdefault(row.topic, {})[row.partition] = row
         if piece.is_whole():
             yield
-    return [(topic, sorted(every[topic])) for topic in sorted(every)]
+    return [(topic, sorted(every[topic]), every[topic].get) for topic in sorted(every)]
 
 
-def _tell(shape: Callable[..., T], rows: _Rows, topic: str, index: int) -> T:
-    row = rows.get((topic, index))
+def _find(rows: OffsetTable, topic: str, index: int) -> OffsetRow | None:
+    return rows.get((topic, index))
+
+
+def _tell(shape: Callable[..., T], find: _Find, index: int) -> T:
+    row = find(index)
     return shape(
         partition_index=index,
         committed_offset=row.offset if row else -1,
@@ -185,6 +194,8 @@ def _delete_topic(
 
 def forget_topics(step: Step, group: Group, topics: Collection[str], until_ms: int) -> None:
     """Forget the offsets of topics that are gone, those committed by then."""
+    if all(topic not in topics for topic, _ in group.offsets):
+        return  # as most groups, of which there may be very many: their offsets stay as they are
     partitions = [
         (row.topic, row.partition)
         for row in group.offsets.rows()
@@ -205,7 +216,8 @@ def expire(step: Step, group: Group) -> None:
 
     As long as something is ordered of it that its members are to find when they come, it stays.
     """
-    rows = group.offsets.rows()
+    bundles = (each for each in group.offsets.bundles() if _may_expire(step, group, each))
+    rows = chain.from_iterable(bundle.rows() for bundle in bundles)
     partitions = [(row.topic, row.partition) for row in rows if _has_expired(step, group, row)]
     step.drop_offsets(group, partitions)
     if partitions:
@@ -214,6 +226,17 @@ def expire(step: Step, group: Group) -> None:
     if is_unused and group.state is GroupState.EMPTY:
         step.event(GroupDeleted(group=group.id, generation=group.row.generation, how="expired"))
         step.delete(group)
+
+
+def _may_expire(step: Step, group: Group, bundle: BundleRow) -> bool:
+    """Whether any of a bundle's offsets could have expired, which is found out in less time.
+
+    There may be very many, and nearly all are too young.
+    """
+    counts_from_commits = group.row.protocol_type is None or group.state is not GroupState.EMPTY
+    oldest_ms = min(bundle.committed_at_ms) if counts_from_commits else group.row.changed_at_ms
+    is_old = step.date_ms - oldest_ms >= step.config.offsets_retention_ms
+    return is_old or max(bundle.shape.expires_at_ms) >= 0
 
 
 def _has_expired(step: Step, group: Group, row: OffsetRow) -> bool:

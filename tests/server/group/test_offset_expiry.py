@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from coterie_protocol.journal import GroupDeleted, OffsetsExpired
-from coterie_server.group import GroupState
+from coterie_server.group import END_OF_TIME_MS, BundleRow, GroupState
 from tests.support.group_harness import Client, World
 
 RETENTION = 100
@@ -270,6 +270,34 @@ def test_a_sweep_looks_at_each_group_for_itself() -> None:
     world.commit({T0: 2}, group_id="h")
     world.sleep(RETENTION - 1)
     assert (world.offsets(), world.offsets("h")) == ({}, {T0: 2})
+
+
+@pytest.mark.parametrize("has_members", [False, True], ids=["without members", "with members"])
+def test_offsets_that_are_too_young_are_not_put_together(
+    monkeypatch: pytest.MonkeyPatch, *, has_members: bool
+) -> None:
+    """There may be very many, and a sweep is one step."""
+    world = kept()
+    if has_members:
+        client = world.member("a")
+        world.form(client)
+        client.commit({T0: 1, U0: 1})
+    else:
+        world.commit({T0: 1, U0: 1})
+    with monkeypatch.context() as patch:
+        patch.setattr(BundleRow, "offset_at", None)
+        world.coordinator.fire(world.now_ms + 1)
+    assert world.offsets() == {T0: 1, U0: 1}
+
+
+def test_offsets_of_other_topics_are_not_put_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All groups of a shard are told of a topic in one step."""
+    world = World()
+    world.commit({T0: 1})
+    with monkeypatch.context() as patch:
+        patch.setattr(BundleRow, "offset_at", None)
+        world.coordinator.topics_changed({"u": "deleted"}, END_OF_TIME_MS, world.now_ms)
+    assert world.offsets() == {T0: 1}
 
 
 def test_the_longest_retention_of_kafkas_setting_does_not_overflow() -> None:
