@@ -46,7 +46,15 @@ class OffsetRow(NamedTuple):
 class Shape:
     """All of a bundle that mostly stays as it is when its partitions are committed again."""
 
-    __slots__ = ("_around", "epochs", "expires_at_ms", "group_id", "metadata", "places")
+    __slots__ = (
+        "_around",
+        "_was_written",
+        "epochs",
+        "expires_at_ms",
+        "group_id",
+        "metadata",
+        "places",
+    )
 
     def __init__(
         self,
@@ -63,6 +71,7 @@ class Shape:
         self.metadata = metadata
         self.expires_at_ms = expires_at_ms
         self._around: _Around | None = None
+        self._was_written = False
 
     def only(self, which: Sequence[int]) -> Shape:
         """The shape of some of these offsets, named by where they are."""
@@ -79,9 +88,10 @@ class Shape:
         around = self._around
         if around is None:
             around = _around(self)
-            # Metadata may be long, and mostly differ each time.
-            if not any(self.metadata):
+            # What came once may never come again.  Metadata may be long, and mostly differ.
+            if self._was_written and not any(self.metadata):
                 self._around = around
+            self._was_written = True
         return around
 
 
