@@ -13,6 +13,7 @@ and after `shard.lease.ms` another node takes its groups.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ipaddress
 import resource
@@ -82,11 +83,13 @@ class EmbeddedNode:
             topics=_topics(topics or {}),
         )
         self._server: Server | None = None
+        #: Held while it starts or stops: who does either at the same time would undo half of it.
+        self._turn = asyncio.Lock()
 
     @property
     def bootstrap(self) -> str:
         """Where a `Group` of this process, or any other client, finds the nodes."""
-        if self._server is None:
+        if self._server is None or not self._server.addresses:
             raise RuntimeError("The node does not run: start it first, as `async with` does.")
         (advertised,) = self._server.advertised.values()
         return str(advertised)
@@ -95,23 +98,30 @@ class EmbeddedNode:
         """Take this node's share of the groups, and serve them."""
         if self._server is not None:
             raise RuntimeError("The node runs already: make another one, or stop it first.")
-        self._server = Server(self._options)
-        try:
-            await self._server.start()
-        except BaseException:
-            self._server = None
-            raise
+        server = self._server = Server(self._options)
+        self._turn = asyncio.Lock()  # a new one, as the event loop may be another
+        async with self._turn:
+            try:
+                await server.start()
+            except BaseException:
+                self._server = None
+                raise
 
     async def stop(self) -> None:
         """Leave the groups to the other nodes, and go at once, unless `shutdown_linger_ms` is set.
 
-        A cancellation meanwhile is raised when that is done.
+        A node that is just starting, or stopped by somebody else already, is waited for.  A
+        cancellation while it stops is raised when that is done.
         """
-        if self._server is not None:
-            try:
-                await self._server.stop("the program ends")
-            finally:
-                self._server = None
+        server = self._server
+        if server is None:
+            return
+        async with self._turn:
+            if self._server is server:  # or there is nothing left to stop
+                try:
+                    await server.stop("the program ends")
+                finally:
+                    self._server = None
 
     async def __aenter__(self) -> Self:
         await self.start()

@@ -225,6 +225,74 @@ async def test_node_whose_end_is_cancelled_ends_all_the_same(
 
 
 @pytest.mark.asyncio
+async def test_node_that_is_stopped_while_it_starts_stops_when_it_has_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by a handler of signals; or it would have its share of the groups for ever."""
+    waits, may_go_on = asyncio.Event(), asyncio.Event()
+
+    async def look_for_long(*_: object) -> None:
+        waits.set()
+        await may_go_on.wait()
+
+    monkeypatch.setattr(_Place, "wait_until_free", look_for_long)
+    node = EmbeddedNode(store_in(tmp_path))
+    before = asyncio.all_tasks()
+    starting = asyncio.create_task(node.start())
+    await waits.wait()
+    stopping = asyncio.create_task(node.stop())
+    await asyncio.sleep(0)
+    may_go_on.set()
+    await starting
+    await stopping
+    with pytest.raises(RuntimeError, match="does not run"):
+        _ = node.bootstrap
+    assert asyncio.all_tasks() == before
+    assert "coterie-store" not in {each.name for each in threading.enumerate()}
+
+
+@pytest.mark.asyncio
+async def test_who_stops_a_node_that_is_stopping_waits_for_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And does not stop the rest of it, while it hands its groups over."""
+    is_leaving, may_leave = asyncio.Event(), asyncio.Event()
+    leave = LeaseKeeper.leave
+
+    async def slowly(self: LeaseKeeper) -> None:
+        is_leaving.set()
+        await may_leave.wait()
+        await leave(self)
+
+    monkeypatch.setattr(LeaseKeeper, "leave", slowly)
+    node = EmbeddedNode(store_in(tmp_path))
+    await node.start()
+    host, _, port = node.bootstrap.rpartition(":")
+    first = asyncio.create_task(node.stop())
+    await is_leaving.wait()
+    second = asyncio.create_task(node.stop())
+    await asyncio.sleep(0)
+    try:
+        _, writer = await asyncio.open_connection(host, int(port))
+        writer.close()
+        assert not second.done()
+    finally:
+        may_leave.set()
+        await asyncio.gather(first, second)
+
+
+@pytest.mark.asyncio
+async def test_node_that_is_about_to_start_is_nowhere_yet(tmp_path: Path) -> None:
+    node = EmbeddedNode(store_in(tmp_path))
+    starting = asyncio.create_task(node.start())
+    await asyncio.sleep(0)
+    with pytest.raises(RuntimeError, match="does not run"):
+        _ = node.bootstrap
+    await starting
+    await node.stop()
+
+
+@pytest.mark.asyncio
 async def test_clients_leave_half_of_the_open_files_to_the_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
