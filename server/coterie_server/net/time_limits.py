@@ -83,6 +83,9 @@ class TimeLimits:
         `is_waiting` says whether the client waits for an answer, so that it is not idle.
         """
         self.due = now + limits.connections_max_idle_ms / 1000
+        if is_waiting and self.unknown_since is not None:
+            # It can't go on yet.  Its time begins anew, or it would be over with the answer.
+            self.unknown_since = now
         for since, reason in self._running(is_reading=is_reading, is_waiting=is_waiting):
             limit_ms: int = getattr(limits, reason)
             deadline = since + limit_ms / 1000
@@ -98,7 +101,7 @@ class TimeLimits:
             yield self.active_at, CloseReason.FIRST_BYTE
         elif not is_waiting:
             yield self.active_at, CloseReason.IDLE
-        if self.unknown_since is not None and not is_waiting:
+        if self.unknown_since is not None:
             yield self.unknown_since, CloseReason.SLOW_LOGIN
         if self.frame_since is not None and is_reading:
             yield self.frame_since, CloseReason.SLOW_FRAME

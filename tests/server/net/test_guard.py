@@ -312,6 +312,25 @@ def test_client_whose_password_waits_to_be_checked_is_not_cut_off() -> None:
     assert client.connection.principal == ANN
 
 
+def test_client_has_its_time_anew_once_it_has_waited(log: LogLines) -> None:
+    """And no longer than that: the next look would be minutes later."""
+    handler = ParkingHandler()
+    limits = Limits(login_timeout_ms=20_000, connections_max_idle_ms=600_000)
+    listener = LoginListener(handler, limits, session_ms=600_000)
+    client = listener.connect()
+    listener.log_in(client)
+    client.send(heartbeat(1))
+    client.send(handshake("PLAIN"))
+    listener.wait(20_000)
+    listener.wait(5_000)
+    handler.answer([0])
+    listener.wait(14_000)
+    assert not client.transport.closing
+    listener.wait(21_000)
+    assert client.transport.closing
+    assert log[-1]["reason"] == "login_timeout_ms"
+
+
 # -- sessions --------------------------------------------------------------------------------------
 
 
