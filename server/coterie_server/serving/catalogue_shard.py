@@ -209,6 +209,8 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
 
         Raises `TopicRefusal` if it can't be, and `StoreError` if the store fails.
         """
+        while (deletion := self._find_deletion({name})) is not None:
+            await (asyncio.wait({deletion.task}) if deletion.task else self.until_durable())
         catalogue = self.core
         if catalogue is not None:
             self.run(lambda now_ms: catalogue.ensure(name, partitions, self._clock.date_of(now_ms)))

@@ -240,11 +240,11 @@ class Node:
 
     def gained(self, lease: Lease, how: str, former_owner: str) -> None:
         """A shard is this node's: serve it."""
-        if not self._has_joined:  # `start` reads it
-            shards = {shard.shard: shard for shard in self.all_shards()}
-            shards[lease.shard].own(lease, "start", former_owner)
-        elif lease.shard == CATALOGUE_SHARD:
+        how = how if self._has_joined else "start"  # which reads it
+        if lease.shard == CATALOGUE_SHARD:
             self._serving.topics.gained(lease, how, former_owner)
+        elif how == "start":
+            self.shards[lease.shard].own(lease, how, former_owner)
         else:
             self.shards[lease.shard].take_over(lease, how, former_owner)
 

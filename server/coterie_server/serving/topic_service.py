@@ -161,6 +161,11 @@ class TopicService:
 
     def gained(self, lease: Lease, how: str, former_owner: str) -> None:
         """Serve the catalogue, which another node had, if that is known."""
+        if how == "start":  # which reads it; who had it may have died as it deleted topics
+            self.catalogue.own(lease, how, former_owner)
+            if former_owner and self._context.is_shared:
+                self.catalogue.hold_back(self._until_former_deletions_end())
+            return
         self.catalogue.take_over(lease, how, former_owner)
         if former_owner != lease.owner:
             self.catalogue.was_another_nodes()

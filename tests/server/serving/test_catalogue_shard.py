@@ -286,6 +286,22 @@ async def test_a_topic_is_created_again_only_when_the_former_one_is_forgotten(
     assert deleting.changes == ["created", "deleted", "created"]
 
 
+@pytest.mark.parametrize("durable_first", [True, False])
+async def test_a_topic_is_ensured_only_when_the_former_one_is_forgotten(
+    deleting: Deleting, *, durable_first: bool
+) -> None:
+    """As a client's request has to wait, so has a program that runs a node."""
+    deleting.delete()
+    if durable_first:
+        await turns()
+    ensuring = asyncio.create_task(deleting.shard.ensure("orders", 1))
+    await turns()
+    assert deleting.changes == ["created", "deleted"]
+    deleting.groups.has_forgotten.set()
+    await ensuring
+    assert deleting.changes == ["created", "deleted", "created"]
+
+
 async def test_a_client_that_vanishes_behind_a_deletion_is_forgotten(deleting: Deleting) -> None:
     deleting.delete()
     vanishing, patient = deleting.create(), deleting.create()
