@@ -260,7 +260,7 @@ def _known_plan(
     """Judge partitions that are likely to come again."""
     plan = _plan(topic, count, longest, indexes, metadata)
     chosen = [index for _, index in plan.places]
-    is_plain = chosen and len(set(chosen)) == len(chosen)
+    is_plain = 0 < len(chosen) == len(set(chosen))
     return plan._replace(form=OffsetsForm(topic, chosen)) if is_plain else plan
 
 

@@ -142,7 +142,7 @@ Row = GroupRow | MemberRow | BundleRow | OperationsRow
 class Gone:
     """That a row is no more; bundles of offsets say so themselves."""
 
-    row: type[Row]
+    row: type[GroupRow | MemberRow | OperationsRow]
     group_id: str
     #: The member id; the rows of a group as a whole have none.
     name: str = ""
