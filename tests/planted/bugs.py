@@ -26,7 +26,7 @@ from coterie_client.membership import offsets as commits
 from coterie_protocol.consumer import flatten
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import GroupRecovered
-from coterie_server.group import Group, heartbeat, recovery
+from coterie_server.group import BundleRow, Group, heartbeat, offset_table, recovery
 from coterie_server.http import AllowedHosts
 from coterie_server.journal import AcknowledgedState
 from coterie_server.net import (
@@ -51,6 +51,7 @@ from coterie_server.serving import (
     lease_trust,
     parked_fetches,
     shard,
+    stepping,
     topic_copy,
     topic_counts,
 )
@@ -144,7 +145,7 @@ def step_before_what_came_first(_: Any, served: Any, step: Any, *arguments: Any)
     shard.ServedShard.run(served, step, *arguments)
 
 
-@_bug(shard, "for_each", "tests/server/serving/test_together.py")
+@_bug(stepping, "for_each", "tests/server/serving/test_together.py")
 def telling_ends_with_a_bug(_: Any, things: Any, do: Any) -> None:
     """A bug in telling of one step leaves those behind it without a line or an answer."""
     for thing in things:
@@ -326,6 +327,22 @@ _DENIED_PREFIX: Final = (PatternType.PREFIXED, Permission.DENY)
 
 
 # -- what clients are told -------------------------------------------------------------------------
+
+
+@_bug(ends.PartitionEnds, "note", "tests/server/topics/test_ends.py")
+def what_is_left_counts(note: Any, known: Any, records: Any, accepted_at: int) -> None:
+    """Offsets of a deleted topic, from which others went, move the end of its successor."""
+    note(
+        known,
+        [r._replace(is_news=True) if type(r) is BundleRow else r for r in records],
+        accepted_at,
+    )
+
+
+@_bug(offset_table.OffsetTable, "copy", "tests/server/group/test_offset_table.py")
+def copy_changes(_: Any, table: Any) -> Any:
+    """What is told in pieces changes while it is told."""
+    return table
 
 
 @_bug(ends.PartitionEnds, "end", "tests/server/topics/test_list_offsets.py")
