@@ -80,8 +80,11 @@ def _opened_zst(path: Path) -> IO[bytes]:
             f"{path} is compressed by zstd, and there is nothing here to unpack it with: unpack it"
             " with `zstd -d`, or install coterie[pipeline]."
         ) from error
-    text = _ArrowText(lambda: arrow.input_stream(str(path), compression="zstd"))
-    return cast("IO[bytes]", io.BufferedReader(text))
+
+    def open_stream() -> Any:  # noqa: ANN401  # pyarrow has no types
+        return arrow.input_stream(str(path), compression="zstd")
+
+    return cast("IO[bytes]", io.BufferedReader(_ArrowText(open_stream(), open_stream)))
 
 
 def _errors_of_zstd(path: Path) -> tuple[type[Exception], ...]:
@@ -95,9 +98,9 @@ class _ArrowText(io.RawIOBase):
     A read of theirs that fails in the middle has nothing; this one has what comes before.
     """
 
-    def __init__(self, open_stream: Callable[[], Any]) -> None:
-        self._open_stream = open_stream
-        self._stream = open_stream()
+    def __init__(self, stream: Any, open_again: Callable[[], Any]) -> None:  # noqa: ANN401
+        self._stream = stream
+        self._open_again = open_again
         self._position = 0
         self._error: OSError | None = None
 
@@ -121,7 +124,7 @@ class _ArrowText(io.RawIOBase):
     def _before(self, error: OSError, most: int) -> bytes:
         """What a read of so many bytes would have had, if it had not failed as a whole."""
         found = bytearray()
-        with self._open_stream() as again:
+        with self._open_again() as again:
             try:
                 left = self._position
                 while left and (skipped := again.read(min(left, _SKIPPED_BYTES))):
