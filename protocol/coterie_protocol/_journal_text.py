@@ -16,7 +16,7 @@ from coterie_protocol._journal_events import Event, MemberPhase
 from coterie_protocol._journal_offsets import OffsetsOfTopic, text_of
 from coterie_protocol._twin import remember
 
-__all__ = ["event_writer", "text_of"]
+__all__ = ["event_writer"]
 
 
 def _refuse(value: Any) -> Any:  # called for values that JSON does not have

@@ -24,7 +24,6 @@ _VERSION: Final = 0
 #: Version, number of offsets, number of texts.
 _HEAD: Final = struct.Struct(">BHH")
 
-
 T = TypeVar("T")
 
 

@@ -187,8 +187,8 @@ class _Plan(NamedTuple):
     answer: OffsetCommitResponseTopic
     #: The answer to a commit of nothing else: always the same object, so it is encoded once.
     answer_alone: OffsetCommitResponse
-    #: How they are journalled, if that is worth remembering.
-    form: OffsetsForm | None = None
+    #: How they are journalled; None if one is named twice, or there are none.
+    form: OffsetsForm | None
 
 
 class _Part(NamedTuple):
@@ -203,11 +203,9 @@ class _Part(NamedTuple):
 def _parts_of(step: Step, message: OffsetCommitRequest) -> list[_Part]:
     counts, longest = step.table.topics, step.config.offset_metadata_max
     parts = []
-    for topic in message.topics:
+    for topic in answered(step, message.topics):
         name, columns = topic.name, CommittedPartitions.of(topic.partitions)
         indexes, metadata = columns.indexes, columns.metadata
-        if not indexes and name in counts:
-            continue  # as `answered` leaves it out
         # What is remembered is short, and likely to come again.
         is_common = len(indexes) <= _PLANNED_PARTITIONS_MAX and name in counts and not any(metadata)
         make = _known_plan if is_common else _plan
@@ -237,31 +235,21 @@ def _plan(
         for index, text in zip(indexes, metadata, strict=True)
     ]
     chosen = [at for at, error in enumerate(errors) if error is ErrorCode.NONE]
+    stored = [indexes[at] for at in chosen]
     answer = OffsetCommitResponseTopic(name=topic, partitions=tuple(map(_result, indexes, errors)))
     return _Plan(
         topic=topic,
         names_a_partition=any(error is not _UNKNOWN for error in errors),
         chosen=None if len(chosen) == len(indexes) else tuple(chosen),
-        places=tuple([(topic, indexes[at]) for at in chosen]),
+        places=tuple([(topic, index) for index in stored]),
         metadata=tuple([metadata[at] or "" for at in chosen]),
         answer=answer,
         answer_alone=OffsetCommitResponse(topics=(answer,)),
+        form=OffsetsForm(topic, stored) if 0 < len(stored) == len(set(stored)) else None,
     )
 
 
-@lru_cache(_PLANS_MAX)
-def _known_plan(
-    topic: str,
-    count: int,
-    longest: int,
-    indexes: tuple[int, ...],
-    metadata: tuple[str | None, ...],
-) -> _Plan:
-    """Judge partitions that are likely to come again."""
-    plan = _plan(topic, count, longest, indexes, metadata)
-    chosen = [index for _, index in plan.places]
-    is_plain = 0 < len(chosen) == len(set(chosen))
-    return plan._replace(form=OffsetsForm(topic, chosen)) if is_plain else plan
+_known_plan = lru_cache(_PLANS_MAX)(_plan)
 
 
 def _result(partition: int, error: ErrorCode) -> OffsetCommitResponsePartition:
