@@ -54,6 +54,20 @@ def store_in(folder: Path) -> str:
     return f"sqlite:{folder}/groups.db"
 
 
+def leaving_waits(monkeypatch: pytest.MonkeyPatch) -> tuple[asyncio.Event, asyncio.Event]:
+    """Have nodes hand over only when they may; returns that one does, and that it may go on."""
+    is_leaving, may_leave = asyncio.Event(), asyncio.Event()
+    leave = LeaseKeeper.leave
+
+    async def slowly(self: LeaseKeeper) -> None:
+        is_leaving.set()
+        await may_leave.wait()
+        await leave(self)
+
+    monkeypatch.setattr(LeaseKeeper, "leave", slowly)
+    return is_leaving, may_leave
+
+
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
@@ -199,15 +213,7 @@ async def test_node_whose_end_is_cancelled_ends_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Or it would go on to look after leases, for as long as the program runs."""
-    is_leaving, may_leave = asyncio.Event(), asyncio.Event()
-    leave = LeaseKeeper.leave
-
-    async def slowly(self: LeaseKeeper) -> None:
-        is_leaving.set()
-        await may_leave.wait()
-        await leave(self)
-
-    monkeypatch.setattr(LeaseKeeper, "leave", slowly)
+    is_leaving, may_leave = leaving_waits(monkeypatch)
     node = EmbeddedNode(store_in(tmp_path))
     await node.start()
     before = asyncio.all_tasks()
@@ -256,15 +262,7 @@ async def test_who_stops_a_node_that_is_stopping_waits_for_that(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And does not stop the rest of it, while it hands its groups over."""
-    is_leaving, may_leave = asyncio.Event(), asyncio.Event()
-    leave = LeaseKeeper.leave
-
-    async def slowly(self: LeaseKeeper) -> None:
-        is_leaving.set()
-        await may_leave.wait()
-        await leave(self)
-
-    monkeypatch.setattr(LeaseKeeper, "leave", slowly)
+    is_leaving, may_leave = leaving_waits(monkeypatch)
     node = EmbeddedNode(store_in(tmp_path))
     await node.start()
     host, _, port = node.bootstrap.rpartition(":")

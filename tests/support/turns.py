@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
 from coterie_server.turns import Unfinished
 
-__all__ = ["SlowLoop", "finished"]
+__all__ = ["PerTurn", "SlowLoop", "finished"]
+
+
+class PerTurn:
+    """Counts something, all of it and the most of it in one turn of the running event loop."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.most = 0
+        self._before = 0
+        self._loop = asyncio.get_running_loop()
+        self._loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self.most, self._before = max(self.most, self.count - self._before), self.count
+        self._loop.call_soon(self._turn)
 
 
 class SlowLoop:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -24,7 +23,7 @@ from coterie_server.http import (
 from coterie_server.turns import Unfinished, begin
 from tests.server.http.pages import Browser, Node, read, refusal
 from tests.support.group_harness import assigned
-from tests.support.turns import finished
+from tests.support.turns import PerTurn, finished
 from tests.support.warm_groups import warm_pair
 from tests.support.watched_world import SECOND_MS, WatchedWorld
 
@@ -186,20 +185,12 @@ async def test_others_are_served_while_a_list_is_made(
 ) -> None:
     fill(world, "a")
     group = view.find("a")
-    written, most = 0, 0
+    written = PerTurn()
 
     def count(_group_id: str) -> Group | None:
-        nonlocal written
-        written += 1
+        written.count += 1
         return group
 
-    def turn() -> None:
-        nonlocal written, most
-        most, written = max(most, written), 0
-        loop.call_soon(turn)
-
-    loop = asyncio.get_running_loop()
-    loop.call_soon(turn)
     monkeypatch.setattr(view, "group_names", lambda: [f"{number}" for number in range(10_000)])
     monkeypatch.setattr(node, "group", count)
     if form == "jsonl":
@@ -208,7 +199,7 @@ async def test_others_are_served_while_a_list_is_made(
     else:
         values = await read(await browser.get("/v1/groups?limit=10000"))
         assert len(values["groups"]) == 10_000
-    assert most == 100
+    assert written.most == 100
 
 
 async def lines(browser: Browser, **query: str) -> list[dict[str, Any]]:

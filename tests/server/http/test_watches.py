@@ -28,6 +28,7 @@ from coterie_server.http.groups import KnownGroups, Place
 from coterie_server.http.streams import Broadcast, Streams
 from tests.server.http.event_stream import Stream
 from tests.server.http.pages import Browser, Node, read, refusal
+from tests.support.turns import PerTurn
 from tests.support.watched_world import SECOND_MS, WatchedWorld
 
 pytestmark = pytest.mark.asyncio
@@ -227,30 +228,22 @@ async def test_a_burst_of_changes_is_told_in_pieces(
 ) -> None:
     """While the lines of very many groups are made, others have their turns."""
     world.commit({("t", 0): 1}, group_id="a")
-    group, lines, most, made = view.find("a"), 0, 0, 0
+    group, lines = view.find("a"), PerTurn()
 
     def find(_name: str) -> Any:
-        nonlocal lines, made
-        lines, made = lines + 1, made + 1
+        lines.count += 1
         return group
 
-    def turn() -> None:
-        nonlocal lines, most
-        most, lines = max(most, lines), 0
-        loop.call_soon(turn)
-
-    loop = asyncio.get_running_loop()
-    loop.call_soon(turn)
     watch = list_watch.ListWatch(view, KnownGroups(find, world.history, view.date_ms))
     for number in range(10_000):
         node.listeners.tell(f"{number}")
-    lines = made = 0
+    lines.count = 0
     await until_told(watch.changes, 1)
     async with asyncio.timeout(60):
-        while made < 10_000:  # noqa: ASYNC110  # nothing tells of it
+        while lines.count < 10_000:  # noqa: ASYNC110  # nothing tells of it
             await asyncio.sleep(0.01)
     watch.stop("over")
-    assert most == 100
+    assert lines.most == 100
 
 
 # -- one group -------------------------------------------------------------------------------------
@@ -474,25 +467,16 @@ async def test_place_that_is_none(browser: Browser, after: str) -> None:
 async def test_others_are_served_while_groups_are_put_in_order(
     browser: Browser, view: NodeView, monkeypatch: pytest.MonkeyPatch, order: str
 ) -> None:
-    placed, most = 0, 0
-    place = KnownGroups.place
+    placed, place = PerTurn(), KnownGroups.place
 
     def count(self: KnownGroups, name: str, order: str) -> Place:
-        nonlocal placed
-        placed += 1
+        placed.count += 1
         return place(self, name, order)
 
-    def turn() -> None:
-        nonlocal placed, most
-        most, placed = max(most, placed), 0
-        loop.call_soon(turn)
-
-    loop = asyncio.get_running_loop()
-    loop.call_soon(turn)
     monkeypatch.setattr(view, "group_names", lambda: [f"{number}" for number in range(100_000)])
     monkeypatch.setattr(KnownGroups, "place", count)
     await read(await browser.get("/v1/groups", params={"order": order, "limit": "100"}))
-    assert most == 500
+    assert placed.most == 500
 
 
 async def test_groups_are_searched_by_a_part_of_their_names(
@@ -539,25 +523,16 @@ async def test_others_are_served_while_offsets_are_shown(
 ) -> None:
     world.topics["t"] = 10_000
     world.commit({("t", partition): 1 for partition in range(10_000)})
-    made, most = 0, 0
-    make = BundleRow.offset_at
+    made, make = PerTurn(), BundleRow.offset_at
 
     def count(self: BundleRow, at: int) -> OffsetRow:
-        nonlocal made
-        made += 1
+        made.count += 1
         return make(self, at)
 
-    def turn() -> None:
-        nonlocal made, most
-        most, made = max(most, made), 0
-        loop.call_soon(turn)
-
-    loop = asyncio.get_running_loop()
-    loop.call_soon(turn)
     monkeypatch.setattr(BundleRow, "offset_at", count)
     answer = await read(await browser.get("/v1/groups/g/offsets"))
     assert len(answer["offsets"]) == 10_000
-    assert 0 < most <= 2_000
+    assert 0 < made.most <= 2_000
 
 
 async def test_offsets_of_no_group_are_not_found(browser: Browser) -> None:
