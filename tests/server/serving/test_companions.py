@@ -30,6 +30,9 @@ pytestmark = pytest.mark.asyncio
 
 SHARDS = 5
 COMPANIONS = (1, 2)
+#: Of those whose ends are not waited for: a test that was held up must not see them.
+LONG_LEASE_MS = 60_000
+BRIEF_LEASE_MS = 1_000
 
 
 def node_on(
@@ -38,6 +41,7 @@ def node_on(
     *,
     accept_loss: bool = False,
     companions: tuple[int, ...] = COMPANIONS,
+    lease_ms: int = LONG_LEASE_MS,
 ) -> Node:
     """One of them."""
     settings = Settings()
@@ -45,7 +49,7 @@ def node_on(
         node_id,
         Address(f"h{node_id}", 9092),
         SHARDS,
-        lease_ms=1_000,
+        lease_ms=lease_ms,
         accept_loss=accept_loss,
         look_every_ms=10,
         companions=companions,
@@ -102,7 +106,7 @@ async def test_each_leaves_the_others_their_share(store: MemoryStore) -> None:
 
 
 async def test_one_that_does_not_come_gets_nothing(store: MemoryStore) -> None:
-    node = node_on(store, 1)
+    node = node_on(store, 1, lease_ms=BRIEF_LEASE_MS)
     await node.start()
     await until(lambda: len(owned(node)) == SHARDS + 1)
     await node.stop()
@@ -117,7 +121,7 @@ async def listed(node: Node) -> ErrorCode:
 
 async def test_groups_are_not_listed_while_some_are_with_no_node(store: MemoryStore) -> None:
     """A list that lacks groups without saying so would be worse than none."""
-    node = node_on(store, 1)
+    node = node_on(store, 1, lease_ms=BRIEF_LEASE_MS)
     await node.start()
     assert await listed(node) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     await until(lambda: len(owned(node)) == SHARDS + 1)
@@ -134,7 +138,7 @@ async def test_groups_are_not_listed_while_some_are_given_away(
     async def settle(_: DurableQueue) -> None:
         await is_stored.wait()
 
-    node = node_on(store, 1)
+    node = node_on(store, 1, lease_ms=BRIEF_LEASE_MS)
     await node.start()
     await until(lambda: len(owned(node)) == SHARDS + 1)
     monkeypatch.setattr(DurableQueue, "settle", settle)

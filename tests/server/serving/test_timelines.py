@@ -11,7 +11,13 @@ from coterie_protocol.error_codes import ErrorCode
 from coterie_server.net import Exchange
 from coterie_server.serving.node import Node
 from coterie_server.storage import MemoryStore
-from tests.server.serving.test_companions import SHARDS, node_on, owned, until
+from tests.server.serving.test_companions import (
+    BRIEF_LEASE_MS,
+    SHARDS,
+    node_on,
+    owned,
+    until,
+)
 from tests.support.requests import Pending
 
 pytestmark = pytest.mark.asyncio
@@ -33,7 +39,8 @@ async def test_nodes_hear_of_topics_in_any_timeline(timeline: int) -> None:
     async with MemoryStore() as store, store.twin() as twin:
         content = store._content  # noqa: SLF001  # what no node does
         content.timeline = 2
-        first, second = node_on(store, 1), node_on(twin, 2)
+        first = node_on(store, 1, lease_ms=BRIEF_LEASE_MS)
+        second = node_on(twin, 2, lease_ms=BRIEF_LEASE_MS)
         await first.start({"old": 1})
         await second.start({"old": 1})
         await until(lambda: second.topics.get("old") == 1)
