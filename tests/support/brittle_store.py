@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from coterie_server.storage import Fence, Lease, MemoryStore, Record, StoreError
@@ -34,7 +34,7 @@ class BrittleStore(MemoryStore):
             self._held.set()
             self._held = None
 
-    async def append(self, lease: Lease, records: Sequence[Record]) -> None:
+    async def append(self, lease: Lease, records: Iterable[Record]) -> None:
         """Append, unless the test has something else in mind."""
         if self._held is not None:
             await self._held.wait()

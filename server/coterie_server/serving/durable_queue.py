@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Protocol
+from contextlib import suppress
+from typing import TYPE_CHECKING, Protocol, final
 
 from coterie_server.serving.waiters import Waiters, let_go
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterator, Sequence
 
-    from coterie_server.storage import Lease, Store
+    from coterie_server.storage import Lease, Record, Store
 
 __all__ = ["DurableQueue", "Meter"]
 
@@ -29,11 +30,45 @@ class Meter(Protocol):
         ...
 
 
+@final
+class _Gathered:
+    """What is handed in until the store begins to write it, which may be in another thread."""
+
+    __slots__ = ("_waiting", "records_taken", "times_taken")
+
+    def __init__(self) -> None:
+        self._waiting: deque[Sequence[Record]] = deque()
+        #: How many records were taken so far, and how often records that were handed in were.
+        self.records_taken = self.times_taken = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def add(self, records: Sequence[Record]) -> None:
+        """Have records taken, all of them at once, behind those that were handed in before."""
+        self._waiting.append(records)
+
+    def clear(self) -> None:
+        """Have nothing taken that was not yet."""
+        self._waiting.clear()
+
+    def __iter__(self) -> Iterator[Record]:
+        """Take all records; what is handed in meanwhile may wait for the next time."""
+        taken: list[Record] = []
+        with suppress(IndexError):  # it may be cleared meanwhile
+            for _ in range(len(self._waiting)):
+                taken += self._waiting.popleft()
+                self.times_taken += 1
+        self.records_taken += len(taken)
+        return iter(taken)
+
+
 class DurableQueue:
     """Appends records of one shard in order, and runs actions once all before them are durable.
 
-    While one append is under way the next one gathers, so that a slow disk makes appends larger
-    and not more numerous; it begins before what waited for the last one runs.  An action with
+    While one append is under way the next one gathers, until the store begins to write it, so that
+    a slow disk makes appends larger and not more numerous, also where it has those of other shards
+    to write before; it is handed over before what waited for the last one runs.  An action with
     nothing before it runs at once.  After a failure, or once `end` was called, nothing more is
     appended and nothing that waited runs any more; `on_failure` is told of a failure before that,
     once.
@@ -51,8 +86,8 @@ class DurableQueue:
         self._lease = lease
         self._meter = meter
         self._on_failure = on_failure
-        self._batch: list[tuple[bytes, bytes | None]] = []
-        #: Appends handed in, and how many of them are durable.
+        self._gathered = _Gathered()
+        #: How often records were handed in, and how many of those times are durable.
         self._handed_in = 0
         self._durable = 0
         self._waiting: deque[tuple[int, Callable[..., None], tuple[object, ...]]] = deque()
@@ -66,11 +101,11 @@ class DurableQueue:
         """Whether everything handed in is durable, and all that waited for it has run."""
         return self._durable == self._handed_in and not self._waiting
 
-    def put(self, records: Iterable[tuple[bytes, bytes | None]]) -> None:
-        """Hand in records."""
+    def put(self, records: Sequence[Record]) -> None:
+        """Hand in records, which change no more."""
         if self._has_ended:
             return
-        self._batch.extend(records)
+        self._gathered.add(records)
         for give_way in self._way_givers:
             give_way()
         self._handed_in += 1
@@ -111,21 +146,21 @@ class DurableQueue:
         An append that is under way can't be taken back: `settle` tells when it has ended.
         """
         self._has_ended = True
-        self._batch.clear()
+        self._gathered.clear()
         self._waiting.clear()
         self._hopes.let_all_go()
 
     async def _write(self) -> None:
         try:
-            while self._batch:
-                batch, upto = self._batch, self._handed_in
-                self._batch = []
-                began = time.perf_counter()
-                await self._store.append(self._lease, batch)
+            gathered = self._gathered
+            while gathered:
+                began, before = time.perf_counter(), gathered.records_taken
+                await self._store.append(self._lease, gathered)
                 if self._meter is not None:
-                    self._meter.store_appended(len(batch), time.perf_counter() - began)
-                self._durable = upto
-                if self._batch:
+                    records = gathered.records_taken - before
+                    self._meter.store_appended(records, time.perf_counter() - began)
+                self._durable = gathered.times_taken
+                if gathered:
                     # The next append goes first: the disk is not to wait for what is told.
                     asyncio.get_running_loop().call_soon(self._run_ready_now)
                 else:

@@ -314,8 +314,11 @@ class Store(ABC):
         return [record async for chunk in self.scan(shard) for record in chunk]
 
     @abstractmethod
-    async def append(self, lease: Lease, records: Sequence[Record]) -> None:
+    async def append(self, lease: Lease, records: Iterable[Record]) -> None:
         """Keep records in a lease's shard, all of them or none; they are durable when it returns.
+
+        They are asked for once, when the store begins to write, in whichever thread that does: so
+        they may be more by then than when this was called.
 
         Of several records with one key, the last counts.  Appends to one shard take effect in the
         order of their calls.  Raises `FencedError` if the lease's fence is not the shard's; then

@@ -237,7 +237,7 @@ class DividedStore(Store):
         async for chunk in self._file_of(shard).scan(shard, chunk_records):
             yield chunk
 
-    async def append(self, lease: Lease, records: Sequence[Record]) -> None:
+    async def append(self, lease: Lease, records: Iterable[Record]) -> None:
         """Keep records, all of them or none; they are durable when it returns."""
         await self._file_of(lease.shard).append(lease, records)
 

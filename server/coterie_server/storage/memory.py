@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from coterie_server.storage.abc import (
@@ -193,7 +193,7 @@ class MemoryStore(Store):
         for start in range(0, len(kept), chunk_records):
             yield kept[start : start + chunk_records]
 
-    async def append(self, lease: Lease, records: Sequence[Record]) -> None:
+    async def append(self, lease: Lease, records: Iterable[Record]) -> None:
         """Keep records, all of them or none."""
         content = self._opened()
         if not self._is_under(lease.shard, lease.fence):

@@ -173,11 +173,10 @@ class SqliteStore(Store):
                 return
             after = chunk[-1][0]
 
-    async def append(self, lease: Lease, records: Sequence[Record]) -> None:
+    async def append(self, lease: Lease, records: Iterable[Record]) -> None:
         """Keep records, all of them or none; they are durable when it returns."""
-        unchanging = tuple(records)
         await self._opened().write(
-            lambda transaction: transaction.append(lease, unchanging), appends_under=lease
+            lambda transaction: transaction.append(lease, records), appends_under=lease
         )
 
     async def agree(self, name: str, value: str) -> str:

@@ -97,7 +97,7 @@ class Transaction:
         self._connection.execute("COMMIT")
         return self._progress
 
-    def append(self, lease: Lease, records: Sequence[Record]) -> None:
+    def append(self, lease: Lease, records: Iterable[Record]) -> None:
         """Gather the records of one append, or refuse all of them."""
         shard, epoch = lease.shard, lease.fence.epoch
         if self._held_epochs.get(shard) != epoch:

@@ -85,8 +85,10 @@ class Database(Disk):
         process: Process,
         commit: Callable[[], T],
         on_failure: Callable[[Exception], object] = lambda _: None,
+        begin: Callable[[], object] = lambda: None,
     ) -> asyncio.Future[T]:
         """Send a call; the future is done when its answer is there, or is waited for no longer."""
+        begin()
         link = self._links.get(process)
         if link is None or link.is_broken:
             link = self._links[process] = _Link(process)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -42,12 +42,25 @@ class _Write:
     """A write that is on its way to the disk."""
 
     process: Process
-    #: Makes it durable.
-    commit: Callable[[], Any]
+    #: Called when it begins, and makes it durable when it ends.
+    on_begin: Callable[[], object]
+    on_end: Callable[[], Any]
     #: Called if it fails.
     on_failure: Callable[[Exception], object]
     #: Called with its result, or why it failed.
     answer: Callable[[object, Exception | None], None]
+    has_begun: bool = False
+
+    def begin(self) -> None:
+        """Begin, unless it has."""
+        if not self.has_begun:
+            self.has_begun = True
+            self.on_begin()
+
+    def commit(self) -> Any:  # noqa: ANN401  # whatever it results in
+        """Make it durable."""
+        self.begin()
+        return self.on_end()
 
 
 class Disk:
@@ -71,8 +84,9 @@ class Disk:
         process: Process,
         commit: Callable[[], T],
         on_failure: Callable[[Exception], object] = lambda _: None,
+        begin: Callable[[], object] = lambda: None,
     ) -> asyncio.Future[T]:
-        """Make something durable; the future is done when it is.
+        """Make something durable, from when `begin` is called; the future is done when it is.
 
         If that fails, `on_failure` is called at once: before the next write, and whether or not
         the process is alive to hear of it.
@@ -83,7 +97,7 @@ class Disk:
             if process.is_alive:
                 process.call_soon(settle, done, result, error)
 
-        self._enqueue(_Write(process, commit, on_failure, answer))
+        self._enqueue(_Write(process, begin, commit, on_failure, answer))
         return done
 
     def _enqueue(self, write: _Write) -> None:
@@ -93,6 +107,7 @@ class Disk:
     def _begin(self) -> None:
         if self._writes and not self._is_busy:
             self._is_busy = True
+            self._writes[0].begin()
             delay_s = self.scheduler.random.uniform(*self.options.write_s)
             self.scheduler.after(delay_s, self._finish)
 
@@ -184,18 +199,18 @@ class DiskStore(MemoryStore):
         release, given = super().release, tuple(leases)
         await self._write(lambda: release(given))
 
-    async def append(self, lease: Lease, records: Sequence[Record]) -> None:
+    async def append(self, lease: Lease, records: Iterable[Record]) -> None:
         """Make records durable, all of them or none."""
         self._opened()
-        append, copied = super().append, tuple(records)
-        used = (lease.shard, lease.fence)
+        append, used = super().append, (lease.shard, lease.fence)
+        taken: list[Record] = []
         self._appends += 1
         number = self._appends
 
         def commit() -> None:
             # No append overtakes one that failed, until the shard is claimed again.
             has_failed = number > self._failed.get(used, number)
-            _finish_now(append(lease, () if has_failed else copied))  # or it is fenced
+            _finish_now(append(lease, () if has_failed else taken))  # or it is fenced
             if has_failed:
                 raise StoreError(f"an earlier write to shard {lease.shard} failed")
 
@@ -203,7 +218,7 @@ class DiskStore(MemoryStore):
             if isinstance(error, StoreError):
                 self._failed[used] = min(number, self._failed.get(used, number))
 
-        await self._disk.write(self._process, commit, on_failure)
+        await self._disk.write(self._process, commit, on_failure, lambda: taken.extend(records))
 
     async def load(self, shard: int) -> list[KeptRecord]:
         """Return what a shard holds, in key order."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any, cast
 
 import pytest
@@ -238,7 +238,7 @@ async def test_a_deletion_that_was_stored_though_it_failed_is_told(deleting: Del
     """A disk that reports an error may have written all the same."""
     append = deleting.store.append
 
-    async def fail_behind(lease: Lease, records: Sequence[Record]) -> None:
+    async def fail_behind(lease: Lease, records: Iterable[Record]) -> None:
         await append(lease, records)
         raise StoreError("the machine may fail right behind it")
 

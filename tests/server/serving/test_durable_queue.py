@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import sqlite3
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from coterie_server.serving import DurableQueue
-from coterie_server.storage import Fence, Lease, MemoryStore, StoreError
+from coterie_server.storage import Fence, Lease, MemoryStore, SqliteStore, StoreError
 from coterie_server.storage.abc import Record
 
 pytestmark = pytest.mark.asyncio
@@ -25,7 +28,7 @@ class SlowStore(MemoryStore):
         self.gate = asyncio.Event()
         self.error: Exception | None = None
 
-    async def append(self, lease: Lease, records: Sequence[Record]) -> None:
+    async def append(self, lease: Lease, records: Iterable[Record]) -> None:
         """Wait for the gate."""
         assert lease == LEASE
         self.appends.append(list(records))
@@ -54,8 +57,8 @@ class FakeMetrics:
 class Harness:
     """A queue with a slow store, and what it did, in order."""
 
-    def __init__(self) -> None:
-        self.store = SlowStore()
+    def __init__(self, store: SlowStore | None = None) -> None:
+        self.store = store or SlowStore()
         self.metrics = FakeMetrics()
         self.heard: list[object] = []
         self.queue = DurableQueue(self.store, LEASE, self.heard.append, self.metrics)
@@ -117,6 +120,68 @@ async def test_what_comes_while_the_disk_is_busy_shares_the_next_append() -> Non
         [b"b", b"c", b"d"],
     ]
     assert harness.metrics.appended == [1, 3]
+
+
+class LateStore(SlowStore):
+    """A store that begins to write only when it is let go."""
+
+    async def append(self, lease: Lease, records: Iterable[Record]) -> None:
+        """Wait, then write."""
+        await self.gate.wait()
+        await super().append(lease, records)
+
+
+async def test_what_comes_until_the_store_begins_shares_the_append() -> None:
+    """It may have what other shards append to write before."""
+    harness = Harness(LateStore())
+    harness.put("a")
+    harness.then("a")
+    await settle()
+    harness.put("b", "c")
+    harness.then("c")
+    harness.store.gate.set()
+    await harness.queue.settle()
+    assert harness.store.appends == [[(b"a", b""), (b"b", b""), (b"c", b"")]]
+    assert harness.metrics.appended == [3]
+    assert harness.heard == ["a", "c"]
+
+
+async def test_nothing_is_written_once_a_queue_has_ended() -> None:
+    harness = Harness(LateStore())
+    harness.put("a")
+    await settle()
+    harness.queue.end()
+    harness.store.gate.set()
+    await harness.queue.settle()
+    assert harness.store.appends == [[]]
+
+
+async def test_what_is_told_is_stored_whatever_comes_while_a_thread_takes_it(
+    tmp_path: Path,
+) -> None:
+    """The loop hands in, and the store's thread takes, both at any moment."""
+    path = tmp_path / "coterie.db"
+    told: list[int] = []
+    missing: list[int] = []
+    async with SqliteStore(path) as store:
+        (lease,) = await store.claim([3], "node-1", 60_000)
+        queue = DurableQueue(store, lease, lambda error: pytest.fail(str(error)))
+        with closing(sqlite3.connect(path)) as reader:
+
+            def tell(number: int) -> None:
+                told.append(number)
+                row = reader.execute("SELECT 1 FROM records WHERE key = ?", (b"%d" % number,))
+                if row.fetchone() is None:
+                    missing.append(number)
+
+            for number in range(3_000):
+                queue.put([(b"%d" % number, b"")])
+                queue.when_durable(tell, number)
+                if number % 7 == 0:
+                    await asyncio.sleep(0)
+            await queue.settle()
+    assert told == list(range(3_000))
+    assert missing == []
 
 
 async def test_after_a_failure_no_waiting_action_runs() -> None:

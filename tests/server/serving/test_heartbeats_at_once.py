@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable
 from typing import Any, cast
 
 import pytest
@@ -36,7 +36,7 @@ class GatedStore(MemoryStore):
         self.gate = asyncio.Event()
         self.gate.set()
 
-    async def append(self, lease: Lease, records: Sequence[Record]) -> None:
+    async def append(self, lease: Lease, records: Iterable[Record]) -> None:
         """Wait for the gate."""
         await self.gate.wait()
         await super().append(lease, records)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -35,13 +35,14 @@ class SlowStore(MemoryStore):
         self.waiting: list[asyncio.Event] = []
         self.loads = 0
 
-    async def append(self, lease: Lease, records: Sequence[Record]) -> None:
+    async def append(self, lease: Lease, records: Iterable[Record]) -> None:
         """Wait to be let go."""
+        taken = list(records)
         if self.is_slow:
             gate = asyncio.Event()
             self.waiting.append(gate)
             await gate.wait()
-        await super().append(lease, records)
+        await super().append(lease, taken)
 
     async def load(self, shard: int) -> list[KeptRecord]:
         """Count, and load."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable
 from itertools import count
 from typing import Any, Final
 
@@ -38,10 +38,11 @@ class CountingStore(BrittleStore):
         super().__init__()
         self.appended: list[int] = []
 
-    async def append(self, lease: Lease, records: Sequence[Record]) -> None:
+    async def append(self, lease: Lease, records: Iterable[Record]) -> None:
         """Note it, and append."""
-        self.appended.append(len(records))
-        await super().append(lease, records)
+        taken = list(records)
+        self.appended.append(len(taken))
+        await super().append(lease, taken)
 
 
 class Observed:

@@ -2,7 +2,7 @@
 
 import asyncio
 import tempfile
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -97,15 +97,40 @@ async def test_shards_are_apart(store: Store) -> None:
     ]
 
 
-async def test_appended_records_may_change_afterwards(store: Store) -> None:
-    """The list is the caller's again as soon as the call has begun."""
+class Growing:
+    """Records that may be more by the time at which a store asks for them."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self.times_asked = 0
+
+    def __iter__(self) -> Iterator[Record]:
+        self.times_asked += 1
+        return iter(self.records)
+
+
+async def test_appended_records_are_asked_for_when_they_are_written(store: Store) -> None:
+    """What comes while others are written joins those that wait, of whatever shard."""
     lease = await claimed(store)
-    records: list[Record] = [(b"a", b"1")]
-    append = asyncio.create_task(store.append(lease, records))
-    await asyncio.sleep(0)
-    records[0] = (b"a", b"2")
+    growing = Growing()
+    growing.records.append((b"a", b"1"))
+    append = store.append(lease, growing)
+    growing.records.append((b"b", b"2"))
     await append
-    assert await store.load(0) == [(b"a", b"1")]
+    assert growing.times_asked == 1
+    growing.records.append((b"c", b"3"))
+    assert await store.load(0) == [(b"a", b"1"), (b"b", b"2")]
+
+
+async def test_appended_records_are_not_asked_for_where_they_are_refused(store: Store) -> None:
+    lease = await claimed(store)
+    await store.release([lease])
+    growing = Growing()
+    growing.records.append((b"a", b"1"))
+    with pytest.raises(FencedError):
+        await store.append(lease, growing)
+    assert await store.load(0) == []
+    assert growing.times_asked <= 1
 
 
 @pytest.mark.parametrize("count", [0, 1, 6, 7])

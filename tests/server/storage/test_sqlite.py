@@ -16,6 +16,7 @@ import pytest_asyncio
 from coterie_server.storage import (
     FencedError,
     Lease,
+    Record,
     SqliteStore,
     StoreError,
     busy,
@@ -87,6 +88,21 @@ async def test_appends_that_wait_share_a_commit(store: SqliteStore, disk: Disk) 
     assert await outcomes(tasks) == [None] * 101
     assert disk.commits - before == 2
     assert len(await store.load(0)) == 101
+
+
+async def test_what_comes_while_others_are_written_joins_what_waits(
+    store: SqliteStore, disk: Disk
+) -> None:
+    """Or a shard that has little to write at first would keep others waiting for another commit."""
+    writing, waiting = await claimed(store, 0), await claimed(store, 1)
+    records: list[Record] = [(b"first", b"1")]
+    with disk.held():
+        tasks = await begun(store.append(writing, [(b"other", b"1")]))
+        await disk.stands_still()
+        tasks += await begun(store.append(waiting, records))
+        records.append((b"second", b"2"))
+    assert await outcomes(tasks) == [None] * 2
+    assert await store.load(1) == [(b"first", b"1"), (b"second", b"2")]
 
 
 async def test_groups_are_bounded(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol
@@ -37,11 +37,14 @@ class Sender(Protocol):
 @dataclass(slots=True, eq=False)
 class _Append:
     lease: Lease
-    records: tuple[Record, ...]
+    source: Iterable[Record]
     future: asyncio.Future[None]
+    records: tuple[Record, ...] | None = None
 
-    @property
-    def size(self) -> int:
+    def take(self) -> int:
+        """Have the records as they are now, and return how long they are."""
+        if self.records is None:
+            self.records = tuple(self.source)
         return sum(literal_size(key, value) for key, value in self.records)
 
 
@@ -57,7 +60,7 @@ class Lanes:
         self._last: dict[int, asyncio.Future[None]] = {}
         self._lanes = [_Lane(number, sender, self._broken) for number in range(count)]
 
-    def append(self, lease: Lease, records: Sequence[Record]) -> asyncio.Future[None]:
+    def append(self, lease: Lease, records: Iterable[Record]) -> asyncio.Future[None]:
         """Queue an append; the future is done when it is durable or has failed.
 
         Don't cancel it: what was queued will be written.
@@ -74,7 +77,7 @@ class Lanes:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._last[lease.shard] = future
         future.add_done_callback(partial(self._forget, lease.shard))
-        self._lanes[lease.shard % len(self._lanes)].put(_Append(lease, tuple(records), future))
+        self._lanes[lease.shard % len(self._lanes)].put(_Append(lease, records, future))
         return future
 
     def _forget(self, shard: int, future: asyncio.Future[None]) -> None:
@@ -133,7 +136,7 @@ class _Lane:
             fence: Fence | None = None
             while queue and fence in (None, queue[0].lease.fence):
                 append = queue[0]
-                chars += append.size
+                chars += append.take()
                 if gathered and chars > _BATCH_CHARS_MAX:
                     self._queues = {shard: queue, **self._queues}
                     return gathered
@@ -179,7 +182,7 @@ class _Lane:
         for shard, appends in shards.items():
             values = changes[shard] = {}
             for append in appends:
-                values.update(append.records)
+                values.update(append.records or ())
         return await self._sender.write(self._number, fences, changes)
 
     async def _refuse(self, appends: list[_Append]) -> None:

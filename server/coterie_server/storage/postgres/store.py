@@ -261,7 +261,7 @@ class PostgresStore(Store):
         chunk.sort()
         return chunk
 
-    async def append(self, lease: Lease, records: Sequence[Record]) -> None:
+    async def append(self, lease: Lease, records: Iterable[Record]) -> None:
         """Keep records, all of them or none; they are durable when it returns."""
         with self._use() as opened:
             await asyncio.shield(opened.lanes.append(lease, records))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from coterie_server.storage.abc import Fence, FencedError, Lease, StoreError
+from coterie_server.storage.abc import Fence, FencedError, Lease, Record, StoreError
 from coterie_server.storage.postgres.errors import RejectedError
 from coterie_server.storage.postgres.lanes import Lanes
 from coterie_server.storage.postgres.sql import Changes
@@ -65,6 +65,35 @@ async def test_what_waits_meanwhile_goes_together() -> None:
     sender.going.set()
     await asyncio.gather(*futures)
     assert sender.sent == [{0: {b"first"}}, {0: {b"0"}, 1: {b"1"}, 2: {b"2"}}]
+
+
+async def test_what_comes_meanwhile_joins_what_waits() -> None:
+    sender = Sender()
+    lanes = Lanes(sender, 1)
+    futures = [lanes.append(lease(0), [(b"first", b"1")])]
+    await settled()
+    records: list[Record] = [(b"second", b"1")]
+    futures.append(lanes.append(lease(1), records))
+    await settled()
+    records.append((b"third", b"1"))
+    sender.going.set()
+    await asyncio.gather(*futures)
+    assert sender.sent == [{0: {b"first"}}, {1: {b"second", b"third"}}]
+
+
+async def test_append_that_did_not_fit_is_sent_as_it_was_measured() -> None:
+    """Else what came meanwhile could make its statement too long as well."""
+    sender = Sender()
+    lanes = Lanes(sender, 1)
+    large = b"x" * 600_000
+    futures = [lanes.append(lease(0), [(b"0", large)])]
+    records: list[Record] = [(b"1", large)]
+    futures.append(lanes.append(lease(1), records))
+    await settled()
+    records.append((b"late", large))
+    sender.going.set()
+    await asyncio.gather(*futures)
+    assert sender.sent == [{0: {b"0"}}, {1: {b"1"}}]
 
 
 async def test_lanes_do_not_wait_for_each_other() -> None:
