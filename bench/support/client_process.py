@@ -23,6 +23,8 @@ __all__ = ["ClientProcess", "Crowd", "busy_together"]
 
 #: The number of different commits that each member repeats.
 _COMMITS: Final = 16
+#: Of so many names, each node has some.
+_NAMES_MAX: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +101,8 @@ class _Members:
 
     async def live(self, pipe: Connection) -> None:
         """Form the groups, then do what is asked."""
-        for number in range(self._crowd.groups):
-            await self._form(f"{self._crowd.name}-{number}")
+        for name, port in self._evenly(self._crowd.name):
+            await self._form(name, port)
         pipe.send(("", 0, 0.0, 0.0))
         while True:
             what, seconds = await asyncio.to_thread(pipe.recv)
@@ -117,9 +119,9 @@ class _Members:
                 return
             pipe.send(("", load.answers, load.seconds, load.client_cpu_s))
 
-    async def _form(self, name: str) -> None:
+    async def _form(self, name: str, port: int) -> None:
         crowd = self._crowd
-        transports = await connect(self._coordinator_of(name), crowd.members)
+        transports = await connect(port, crowd.members)
         group = MemberGroup(name)
         await group.join(transports)
         self._transports += transports
@@ -129,8 +131,24 @@ class _Members:
             self._heartbeats.append(frames.heartbeat(*who))
             self._commits.append([frames.commit(*who, mine, offset) for offset in range(_COMMITS)])
 
-    def _coordinator_of(self, name: str) -> int:
-        return frames.coordinator_of(self._crowd.port, name)
+    def _evenly(self, prefix: str) -> list[tuple[str, int]]:
+        """Names of groups, and the ports of their coordinators, of which none has more than others.
+
+        As names come, one of two has ten of sixteen, and a storm takes as long as that one.
+        """
+        port, count = self._crowd.port, self._crowd.groups
+        given = dict.fromkeys(frames.nodes(port), 0)
+        each = -(-count // len(given))
+        found = []
+        for number in range(_NAMES_MAX):
+            name = f"{prefix}-{number}"
+            coordinator = frames.coordinator_of(port, name)
+            if given[coordinator] < each:
+                given[coordinator] += 1
+                found.append((name, coordinator))
+            if len(found) == count:
+                return found
+        raise AssertionError(f"of {_NAMES_MAX} groups, nodes had none: {given}")
 
     async def _busy(
         self, sent: map[itertools.repeat[bytes]] | map[itertools.cycle[bytes]], seconds: float
@@ -140,9 +158,9 @@ class _Members:
     async def _storm(self) -> float:
         """Let many members join each of many new groups, all at once."""
         number = next(self._storms)
-        names = [f"{self._crowd.name}-storm-{number}-{each}" for each in range(self._crowd.groups)]
-        opened = [await connect(self._coordinator_of(name), self._crowd.storm) for name in names]
-        groups = [MemberGroup(name) for name in names]
+        chosen = self._evenly(f"{self._crowd.name}-storm-{number}")
+        opened = [await connect(port, self._crowd.storm) for _, port in chosen]
+        groups = [MemberGroup(name) for name, _ in chosen]
         began_s = time.perf_counter()
         await asyncio.gather(*(group.join(its) for group, its in zip(groups, opened, strict=True)))
         took_s = time.perf_counter() - began_s

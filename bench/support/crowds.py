@@ -10,6 +10,7 @@ from typing import Final
 from bench.support import frames
 from bench.support.client_process import ClientProcess, Crowd, busy_together
 from bench.support.load import cpu_s
+from bench.support.quotas import held
 from bench.support.servers import Serving
 
 __all__ = ["Crowded", "Figures", "Scale", "in_turns", "share_of_clients"]
@@ -94,6 +95,10 @@ class Crowded:
         used_s = self._cpu_s() - before_s
         took_s = max(seconds for _, seconds, _ in told)
         figures.add(self._name, members / took_s, used_s / members * 1e6, told)
+
+    def held(self, share: float) -> contextlib.AbstractContextManager[None]:
+        """Let each process of the server have so much of a core."""
+        return held(self._server.pids, share)
 
     def _cpu_s(self) -> float:
         return sum(map(cpu_s, self._server.pids))

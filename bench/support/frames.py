@@ -47,6 +47,7 @@ __all__ = [
     "heartbeat",
     "heartbeat_sizes",
     "make_ready",
+    "nodes",
 ]
 
 M = TypeVar("M")
@@ -175,6 +176,12 @@ def _has_partitions(port: int, partitions: int) -> bool:
     (topic,) = _ask(port, message, 5, MetadataResponse).topics
     ready = [partition for partition in topic.partitions if not partition.error_code]
     return not topic.error_code and len(ready) == partitions
+
+
+def nodes(port: int) -> list[int]:
+    """The ports of all nodes."""
+    message = MetadataRequest(topics=(), allow_auto_topic_creation=False)
+    return [broker.port for broker in _ask(port, message, 5, MetadataResponse).brokers]
 
 
 def coordinator_of(port: int, group_id: str) -> int:
