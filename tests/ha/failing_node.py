@@ -19,7 +19,7 @@ import signal
 import sqlite3
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
@@ -190,13 +190,14 @@ class _FailingServer(Server):
         store = super()._open_store()
         append = store.append
 
-        async def watched_append(lease: Lease, records: Sequence[Record]) -> None:
+        async def watched_append(lease: Lease, records: Iterable[Record]) -> None:
             failpoint = self.failpoint if lease.shard != CATALOGUE_SHARD else None
+            taken = tuple(records)
             if failpoint is not None:
-                failpoint.before_append(records)
-            await append(lease, records)
+                failpoint.before_append(taken)
+            await append(lease, taken)
             if failpoint is not None:
-                failpoint.after_append(records)
+                failpoint.after_append(taken)
 
         store.append = watched_append  # type: ignore[method-assign]
         return store
