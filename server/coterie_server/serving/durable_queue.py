@@ -156,8 +156,8 @@ class DurableQueue:
             while gathered:
                 began, before = time.perf_counter(), gathered.records_taken
                 await self._store.append(self._lease, gathered)
-                if self._meter is not None:
-                    records = gathered.records_taken - before
+                records = gathered.records_taken - before
+                if self._meter is not None and records:
                     self._meter.store_appended(records, time.perf_counter() - began)
                 self._durable = gathered.times_taken
                 if gathered:

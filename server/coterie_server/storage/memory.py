@@ -201,7 +201,7 @@ class MemoryStore(Store):
             now = how_held(lease.shard, held.lease if held else None)
             raise FencedError(lease.shard, lease.fence, now)
         kept = content.records.setdefault(lease.shard, {})
-        for key, value in records:
+        for key, value in tuple(records):  # all of them, or none if there is an error among them
             if value is None:
                 kept.pop(key, None)
             else:

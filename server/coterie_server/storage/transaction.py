@@ -108,7 +108,8 @@ class Transaction:
                 f"shard {shard} takes no appends until it is claimed again, because an earlier one "
                 f"failed: {failure}"
             )
-        self._changes.setdefault(shard, {}).update(records)
+        changes = dict(records)  # all of them, or none if there is an error among them
+        self._changes.setdefault(shard, {}).update(changes)
 
     def claim(self, shards: Iterable[int], owner: str, now_ms: int, ttl_ms: int) -> list[Lease]:
         """Write leases with the next epochs, but where another owner's is valid."""

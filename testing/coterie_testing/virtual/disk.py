@@ -50,16 +50,24 @@ class _Write:
     #: Called with its result, or why it failed.
     answer: Callable[[object, Exception | None], None]
     has_begun: bool = False
+    #: Why it could not begin.
+    error: Exception | None = None
 
     def begin(self) -> None:
         """Begin, unless it has."""
-        if not self.has_begun:
-            self.has_begun = True
+        if self.has_begun:
+            return
+        self.has_begun = True
+        try:
             self.on_begin()
+        except Exception as error:  # noqa: BLE001  # the writer's to deal with
+            self.error = error
 
     def commit(self) -> Any:  # noqa: ANN401  # whatever it results in
         """Make it durable."""
         self.begin()
+        if self.error is not None:
+            raise self.error
         return self.on_end()
 
 

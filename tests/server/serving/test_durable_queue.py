@@ -154,6 +154,7 @@ async def test_nothing_is_written_once_a_queue_has_ended() -> None:
     harness.store.gate.set()
     await harness.queue.settle()
     assert harness.store.appends == [[]]
+    assert harness.metrics.appended == []
 
 
 async def test_what_is_told_is_stored_whatever_comes_while_a_thread_takes_it(

@@ -122,6 +122,20 @@ async def test_appended_records_are_asked_for_when_they_are_written(store: Store
     assert await store.load(0) == [(b"a", b"1"), (b"b", b"2")]
 
 
+async def test_records_of_which_some_can_not_be_had_are_not_kept(store: Store) -> None:
+    lease = await claimed(store)
+
+    def records() -> Iterator[Record]:
+        yield b"a", b"1"
+        raise StoreError("no more")
+
+    with pytest.raises(StoreError):
+        await store.append(lease, records())
+    (lease,) = await store.claim([0], lease.owner, TTL_MS)
+    await store.append(lease, [(b"b", b"2")])
+    assert await store.load(0) == [(b"b", b"2")]
+
+
 async def test_appended_records_are_not_asked_for_where_they_are_refused(store: Store) -> None:
     lease = await claimed(store)
     await store.release([lease])

@@ -122,8 +122,9 @@ class _Lane:
     async def _run(self) -> None:
         try:
             # What is called in the same turn of the loop goes together.
-            while appends := self._gather():
-                await self._write(appends)
+            while self._queues:
+                if appends := self._gather():
+                    await self._write(appends)
         finally:
             self._task = None
 
@@ -136,7 +137,12 @@ class _Lane:
             fence: Fence | None = None
             while queue and fence in (None, queue[0].lease.fence):
                 append = queue[0]
-                chars += append.take()
+                try:
+                    chars += append.take()
+                except Exception as error:  # noqa: BLE001  # it must harm no other shard
+                    self._queues = {shard: queue, **self._queues}
+                    self._fail([append], StoreError(f"the store failed: {error!r}"))
+                    return gathered
                 if gathered and chars > _BATCH_CHARS_MAX:
                     self._queues = {shard: queue, **self._queues}
                     return gathered

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pytest
@@ -94,6 +95,42 @@ async def test_append_that_did_not_fit_is_sent_as_it_was_measured() -> None:
     sender.going.set()
     await asyncio.gather(*futures)
     assert sender.sent == [{0: {b"0"}}, {1: {b"1"}}]
+
+
+class Broken:
+    """Records that can't be had, as where there is no memory for them."""
+
+    def __iter__(self) -> Iterator[Record]:
+        raise MemoryError
+
+
+async def test_append_whose_records_can_not_be_had_harms_no_other_shard() -> None:
+    """Once all that waited in its lane was forgotten, and who waited hung."""
+    sender = Sender()
+    lanes = Lanes(sender, 1)
+    futures = [lanes.append(lease(0), [(b"first", b"1")])]
+    await settled()
+    futures += [
+        lanes.append(lease(1), [(b"one", b"1")]),
+        lanes.append(lease(2), Broken()),
+        lanes.append(lease(2), [(b"behind", b"1")]),
+        lanes.append(lease(3), [(b"three", b"1")]),
+    ]
+    sender.going.set()
+    outcomes = await asyncio.gather(*futures, return_exceptions=True)
+    assert [type(each) for each in outcomes] == [
+        type(None),
+        type(None),
+        StoreError,
+        StoreError,
+        type(None),
+    ]
+    assert set(sender.kept) == {b"first", b"one", b"three"}
+    with pytest.raises(StoreError, match="MemoryError"):
+        await lanes.append(lease(2), [(b"later", b"1")])
+    async with asyncio.timeout(60):
+        await lanes.settled(2)
+        await lanes.finish()
 
 
 async def test_lanes_do_not_wait_for_each_other() -> None:
