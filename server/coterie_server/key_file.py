@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 from coterie_server.config.setting import SettingsError
 from coterie_server.log.logger import get_logger
-from coterie_server.security.tokens import KeysError, TokenRules, read_keys, verified
+from coterie_server.security.tokens import (
+    KeysError,
+    NoKeysError,
+    TokenRules,
+    read_keys,
+    verified,
+)
 
 if TYPE_CHECKING:
     from coterie_server.config.settings import Settings
@@ -30,13 +36,18 @@ _Seen = tuple[int, int, int]
 
 
 class KeyFile:
-    """The keys in a file.  Those that were read last hold while it can't be read."""
+    """The keys in a file.  Those that were read last hold while it can't be read.
+
+    If it can, and has none any more, there are none: a provider may have had to withdraw its only
+    one.
+    """
 
     def __init__(self, path: Path, now: Callable[[], float] = time.monotonic) -> None:
         self._path = path
         self._now = now
         self._looked_s = now()
-        self._seen, self._keys = self._read()
+        self._seen, keys = self._read()
+        self._keys: Sequence[VerifyingKey] = read_keys(keys)
 
     def keys(self) -> Sequence[VerifyingKey]:
         """The keys as they are now, or were less than a second ago."""
@@ -49,19 +60,23 @@ class KeyFile:
         try:
             if _seen(self._path.stat()) == self._seen:
                 return
-            self._seen, self._keys = self._read()
-        except (OSError, KeysError) as error:
+            self._seen, data = self._read()
+            self._keys = read_keys(data)
+        except NoKeysError as error:
+            self._keys = ()
+            _log.error("all tokens are refused from now on", file=str(self._path), has=str(error))
+        except Exception as error:  # noqa: BLE001  # none may keep clients from logging in
             _log.warning("keys not read again", file=str(self._path), error=str(error))
         else:
             _log.info("keys read again", file=str(self._path), keys=len(self._keys))
 
-    def _read(self) -> tuple[_Seen, list[VerifyingKey]]:
+    def _read(self) -> tuple[_Seen, bytes]:
         with self._path.open("rb") as file:
             seen = _seen(os.fstat(file.fileno()))
             data = file.read(_BYTES_MAX + 1)
         if len(data) > _BYTES_MAX:
             raise KeysError(f"more than {_BYTES_MAX} bytes are no file of keys")
-        return seen, read_keys(data)
+        return seen, data
 
 
 def _seen(status: os.stat_result) -> _Seen:

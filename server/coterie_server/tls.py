@@ -114,7 +114,10 @@ class _Identity(NamedTuple):
 
     def der(self) -> bytes:
         """The certificate itself."""
-        return ssl.PEM_cert_to_DER_cert(self.chain[0].decode("ascii"))
+        try:
+            return ssl.PEM_cert_to_DER_cert(self.chain[0].decode("ascii"))
+        except ValueError:  # which OpenSSL may pass over
+            raise TlsError(f"{self.where}: the certificate can't be used: damaged.") from None
 
 
 class _Made(NamedTuple):

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import structlog
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from coterie_server import key_file
 from coterie_server.config.setting import SettingsError
 from coterie_server.config.settings import Settings
 from coterie_server.key_file import KeyFile, token_verifier
@@ -69,7 +71,38 @@ def test_former_keys_hold_while_the_file_is_of_no_use(data: bytes | None, tmp_pa
     assert len(keys.keys()) == 3
 
 
-@pytest.mark.parametrize("data", [None, b"no keys"])
+def test_no_key_holds_once_the_file_has_none(tmp_path: Path) -> None:
+    """A provider whose only key was stolen takes that out before it has another."""
+    path, clock = tmp_path / "keys.json", Clock()
+    path.write_bytes(pem())
+    keys = KeyFile(path, clock)
+    path.write_bytes(b'{"keys": []}')
+    clock.now_s += 1
+    with structlog.testing.capture_logs() as lines:
+        assert len(keys.keys()) == 0
+        clock.now_s += 1
+        assert len(keys.keys()) == 0
+    assert [line["log_level"] for line in lines] == ["error"]
+    path.write_bytes(pem(2))
+    clock.now_s += 1
+    assert len(keys.keys()) == 2
+
+
+def test_bug_in_reading_keeps_no_client_from_logging_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, clock = tmp_path / "keys.pem", Clock()
+    path.write_bytes(pem())
+    keys = KeyFile(path, clock)
+    path.write_bytes(pem(2))
+    monkeypatch.setattr(key_file, "read_keys", lambda _: 1 // 0)
+    clock.now_s += 1
+    with structlog.testing.capture_logs() as lines:
+        assert len(keys.keys()) == 1
+    assert [line["event"] for line in lines] == ["keys not read again"]
+
+
+@pytest.mark.parametrize("data", [None, b"no keys", b'{"keys": []}'])
 def test_file_of_no_use_is_refused_at_the_start(data: bytes | None, tmp_path: Path) -> None:
     path = tmp_path / "keys.pem"
     if data is not None:

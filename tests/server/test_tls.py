@@ -176,6 +176,15 @@ def test_what_cannot_be_used_is_said_in_a_sentence(files: Files, tmp_path: Path)
         assert PASSWORD not in str(caught.value)
 
 
+def test_certificate_that_only_openssl_can_read_is_said_to_be_damaged(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It passes over some bytes that Python does not."""
+    monkeypatch.setattr(ssl, "PEM_cert_to_DER_cert", lambda _: b"\xff".decode("ascii"))
+    with pytest.raises(TlsError, match="the certificate can't be used: damaged"):
+        ServerTls(TlsOptions(keystore_location=str(files.both)))
+
+
 def test_nodes_are_shown_the_certificate_that_was_read_last(files: Files) -> None:
     tls = ServerTls(TlsOptions(keystore_location=str(files.both)))
     files.both.write_bytes(b"half of a file")

@@ -42,6 +42,9 @@ _LINES_PER_SECOND: Final = 10
 #: Nor must one that asks for pages with long names.
 _PATH_MAX: Final = 500
 
+_READ: Final = "http.read.token"
+_ADMIN: Final = "http.admin.token"
+
 _Page = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -71,17 +74,18 @@ class Tokens:
     def __init__(self, options: TokenOptions | None = None) -> None:
         """Read the files, or raise `TokenError`."""
         self._options = options or TokenOptions()
-        self._read, self._admin = self._load()
+        options = self._options
+        self._read = _token(_READ, options.read, options.read_file)
+        self._admin = _token(_ADMIN, options.admin, options.admin_file)
         self._node: bytes | None = None
         #: The requests that are being answered, and the tokens that they came with.
         self._under_way: dict[int, tuple[web.Request, str | None]] = {}
 
     def reload(self) -> None:
-        """Read the files again; if one can't be read, keep what there is, and log why."""
-        try:
-            self._read, self._admin = self._load()
-        except TokenError as problem:
-            _log.error("HTTP tokens not readable, the former ones are kept", reason=str(problem))
+        """Read the files again; if one can't be read, keep its token, and log why."""
+        options = self._options
+        self._read = _again(self._read, _READ, options.read, options.read_file)
+        self._admin = _again(self._admin, _ADMIN, options.admin, options.admin_file)
         for request, sent in list(self._under_way.values()):
             if not self.lets(request, sent) and request.transport is not None:
                 request.transport.abort()
@@ -132,13 +136,6 @@ class Tokens:
         # Digests have one length, and comparing them takes one time whatever is sent.
         return sent is not None and known is not None and hmac.compare_digest(_digest(sent), known)
 
-    def _load(self) -> tuple[bytes | None, bytes | None]:
-        options = self._options
-        return (
-            _token("http.read.token", options.read, options.read_file),
-            _token("http.admin.token", options.admin, options.admin_file),
-        )
-
 
 def _digest(token: str) -> bytes:
     return hashlib.sha256(token.encode(errors="surrogateescape")).digest()
@@ -157,6 +154,15 @@ def _token(setting: str, token: str, file: str) -> bytes | None:
     if not found:
         raise TokenError(f"{setting}.file = {file} is empty; write a token into it.")
     return _digest(found)
+
+
+def _again(before: bytes | None, setting: str, token: str, file: str) -> bytes | None:
+    """The token as it is now, or as it was if it can't be read."""
+    try:
+        return _token(setting, token, file)
+    except TokenError as problem:
+        _log.error("HTTP token not readable, the former one is kept", reason=str(problem))
+        return before
 
 
 def require_token(tokens: Tokens) -> Middleware:

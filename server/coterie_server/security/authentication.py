@@ -303,6 +303,10 @@ class Authentication:
         return Reply(reply.message, Failure(str(error), user=error.user, mechanism=self._mechanism))
 
     def _accept(self, accepted: Accepted, now_ms: int) -> Reply | Failure:
+        try:
+            accepted.confirm()
+        except LoginRefusedError as error:
+            return self._refuse(error)
         if not accepted.principal.can_be_stored:
             return self._refuse(LoginRefusedError("its name is too long, or no text"))
         if self._former is not None and accepted.principal != self._former[0]:

@@ -22,7 +22,7 @@ from coterie_protocol.exceptions import CoterieError
 from coterie_server.security.java_text import trimmed
 from coterie_server.security.sasl.oauthbearer import ShownToken, TokenRefusedError
 
-__all__ = ["KeysError", "TokenRules", "VerifyingKey", "read_keys", "verified"]
+__all__ = ["KeysError", "NoKeysError", "TokenRules", "VerifyingKey", "read_keys", "verified"]
 
 _RSA: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 _CURVES: Final = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
@@ -54,6 +54,7 @@ _UNREADABLE: Final = (
     TypeError,
     LookupError,
     AttributeError,
+    NotImplementedError,
     RecursionError,
     UnsupportedAlgorithm,
     jwt.PyJWTError,
@@ -62,6 +63,10 @@ _UNREADABLE: Final = (
 
 class KeysError(CoterieError):
     """A file has no keys that tokens can be verified with; the text says why."""
+
+
+class NoKeysError(KeysError):
+    """A file can be read, and has no such keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +91,18 @@ class TokenRules:
 
 
 def read_keys(data: bytes) -> list[VerifyingKey]:
-    """The keys in a JWKS or in PEM; raises `KeysError` if there are none."""
+    """The keys in a JWKS or in PEM; raises `KeysError` if there are none.
+
+    That is a `NoKeysError` if what is there can be read.
+    """
     try:
         keys = _from_jwks(data) if data.lstrip()[:1] == b"{" else _from_pem(data)
     except _UNREADABLE as error:
         raise KeysError(f"no readable keys: {type(error).__name__}") from error
     if not keys:
-        raise KeysError("no public keys of RSA with 2048 bits or more, of a NIST curve or Ed25519")
+        raise NoKeysError(
+            "no public keys of RSA with 2048 bits or more, of a NIST curve or Ed25519"
+        )
     return keys
 
 
@@ -104,22 +114,28 @@ def _from_pem(data: bytes) -> list[VerifyingKey]:
         else:
             key = serialization.load_pem_public_key(match[0])
         found.append(_verifying(key, None, None))
+    if not found:
+        raise KeysError("neither a JWKS nor public keys in PEM")
     return [each for each in found if each is not None]
 
 
 def _from_jwks(data: bytes) -> list[VerifyingKey]:
-    found = []
-    for entry in json.loads(data)["keys"]:
-        # Others may stand there: keys to encrypt with, secrets, and kinds that come later.
+    entries = json.loads(data)["keys"]
+    if not isinstance(entries, list):
+        raise TypeError("the keys of a JWKS are a list")
+    return [key for each in entries if (key := _from_entry(each)) is not None]
+
+
+def _from_entry(entry: dict[str, Any]) -> VerifyingKey | None:
+    """A key of a JWKS; None for others, as to encrypt with, secrets, and kinds that come later."""
+    try:
         if entry.get("kty") not in ("RSA", "EC", "OKP") or entry.get("use", "sig") != "sig":
-            continue
+            return None
         public = {name: value for name, value in entry.items() if name != "d"}
-        try:
-            key = jwt.PyJWK(public, algorithm=_algorithm(entry)).key
-        except jwt.PyJWTError:
-            continue
-        found.append(_verifying(key, entry.get("kid"), entry.get("alg")))
-    return [each for each in found if each is not None]
+        key = jwt.PyJWK(public, algorithm=_algorithm(entry)).key
+        return _verifying(key, entry.get("kid"), entry.get("alg"))
+    except _UNREADABLE:
+        return None
 
 
 def _algorithm(entry: dict[str, Any]) -> str:

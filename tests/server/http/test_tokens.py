@@ -182,7 +182,20 @@ async def test_tokens_are_read_from_files_again(tmp_path: Path) -> None:
     with structlog.testing.capture_logs() as lines:
         tokens.reload()
     assert tokens.may_read("new")
-    assert "former ones are kept" in lines[0]["event"]
+    assert "former one is kept" in lines[0]["event"]
+
+
+async def test_token_is_read_again_though_the_other_can_not_be(tmp_path: Path) -> None:
+    """Or one that was stolen would stay good for as long as another file is missing."""
+    reading, acting = tmp_path / "reading", tmp_path / "acting"
+    reading.write_text("stolen", encoding="utf-8")
+    acting.write_text("acting", encoding="utf-8")
+    tokens = Tokens(TokenOptions(read_file=str(reading), admin_file=str(acting)))
+    reading.write_text("new", encoding="utf-8")
+    acting.unlink()
+    tokens.reload()
+    assert (tokens.may_read("stolen"), tokens.may_read("new")) == (False, True)
+    assert tokens.may_act("acting")
 
 
 async def test_watch_ends_when_its_token_is_none_any_more(serve: Ask, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ Kafka's side is its `SaslServerAuthenticator`: what it does with each request in
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -31,6 +31,11 @@ NOW_MS = 5_000_000
 NONE, UNSUPPORTED, ILLEGAL, FAILED = 0, 33, 34, 58
 
 
+def changed() -> None:
+    """Say that what proved it is the user's no more."""
+    raise LoginRefusedError("changed meanwhile", told="No.")
+
+
 @dataclass
 class Script:
     """A conversation that does what the token says."""
@@ -47,6 +52,8 @@ class Script:
             return Challenge(b"no", error)
         if token == b"slow":
             return Check(lambda: Accepted(ANN))
+        if token == b"changed":
+            return Accepted(ANN, confirm=changed)
         if token == b"told":
             raise LoginRefusedError("wrong", told="You know why.", user="ann")
         if token in (b"ann", b"bob"):
@@ -295,6 +302,23 @@ def test_check_is_run_elsewhere_and_then_resumed() -> None:
     reply = authentication.resume(check.run(), NOW_MS)
     assert isinstance(reply, Reply)
     assert (authentication.state, authentication.principal) == (State.COMPLETE, ANN)
+
+
+def test_proof_that_is_good_no_more_is_a_refusal() -> None:
+    authentication = brought_to(State.TOKENS)
+    outcome = authentication.receive(token(b"changed"), NOW_MS)
+    assert isinstance(outcome, Failure)
+    assert outcome.message.error_message == "No."
+    assert authentication.principal == ANONYMOUS
+
+
+def test_proof_that_is_good_no_more_once_it_is_checked_is_a_refusal() -> None:
+    authentication = brought_to(State.TOKENS)
+    check = authentication.receive(token(b"slow"), NOW_MS)
+    assert isinstance(check, Check)
+    outcome = authentication.resume(replace(check.run(), confirm=changed), NOW_MS)
+    assert isinstance(outcome, Failure)
+    assert authentication.principal == ANONYMOUS
 
 
 def test_check_that_fails_is_a_refusal() -> None:

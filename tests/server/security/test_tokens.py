@@ -17,7 +17,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie_server.security.sasl import ShownToken, TokenRefusedError
-from coterie_server.security.tokens import KeysError, TokenRules, read_keys, verified
+from coterie_server.security.tokens import (
+    KeysError,
+    NoKeysError,
+    TokenRules,
+    read_keys,
+    verified,
+)
 
 NOW_S = 1_700_000_000
 NOW_MS = NOW_S * 1000
@@ -264,6 +270,41 @@ _TOKEN = signed()
 def test_file_without_usable_keys_is_refused(data: bytes) -> None:
     with pytest.raises(KeysError):
         read_keys(data)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"kty": "OKP", "crv": "Ed448", "x": "AA"},
+        {"kty": "OKP", "crv": "X25519", "x": "AA"},
+        {"kty": "EC", "crv": "secp256k1", "x": "AA", "y": "AA"},
+        {"kty": "EC", "crv": ["P-256"]},
+        {"kty": "RSA", "alg": "none", "n": "AA", "e": "AQAB"},
+        {"kty": "RSA", "n": 5, "e": None},
+        {"kty": ["RSA"]},
+        {},
+        None,
+        "key",
+        7,
+    ],
+)
+def test_entry_that_is_no_key_keeps_none_of_the_others_from_being_read(entry: Any) -> None:
+    """Once the keys before a change stayed good for ever, also those that were withdrawn."""
+    data = json.dumps({"keys": [entry, jwk(RSA, kid="a"), entry]}).encode()
+    assert [each.kid for each in read_keys(data)] == ["a"]
+
+
+@pytest.mark.parametrize("entry", [[], [{"kty": "oct"}], [{"kty": "OKP", "crv": "Ed448"}]])
+def test_file_without_keys_is_another_thing_than_one_that_can_not_be_read(entry: Any) -> None:
+    with pytest.raises(NoKeysError):
+        read_keys(json.dumps({"keys": entry}).encode())
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"{}", b'{"keys": {}}', b'{"keys": 5}', b"x"])
+def test_file_that_can_not_be_read_is_not_one_without_keys(data: bytes) -> None:
+    with pytest.raises(KeysError) as caught:
+        read_keys(data)
+    assert not isinstance(caught.value, NoKeysError)
 
 
 def test_other_entries_of_a_jwks_are_passed_over() -> None:

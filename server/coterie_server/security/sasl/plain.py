@@ -6,7 +6,12 @@ import hmac
 from typing import TYPE_CHECKING, Final
 
 from coterie_server.security.principal import USER_KIND, Principal
-from coterie_server.security.sasl.steps import Accepted, Check, LoginRefusedError
+from coterie_server.security.sasl.steps import (
+    CHANGED_MEANWHILE,
+    Accepted,
+    Check,
+    LoginRefusedError,
+)
 from coterie_server.security.sasl.users import made_of_password
 
 if TYPE_CHECKING:
@@ -74,16 +79,19 @@ class PlainConversation:
                     why = "wrong password" if found.is_real else "unknown user"
                     raise LoginRefusedError(why, told=_INVALID, user=name)
                 right.remember(name, password, found)
-            return _accepted(name, identity)
+            return accepted()
 
-        return _accepted(name, identity) if right.knows(name, password, found) else Check(run)
+        def accepted() -> Accepted:
+            if identity not in ("", name):
+                why = f"it asks to act for {identity!r}"
+                raise LoginRefusedError(why, told=_OTHER_IDENTITY, user=name)
+            return Accepted(Principal(USER_KIND, name), confirm=confirm)
 
+        def confirm() -> None:
+            if self._credentials.for_plain(name).credential != found.credential:
+                raise LoginRefusedError(CHANGED_MEANWHILE, told=_INVALID, user=name)
 
-def _accepted(name: str, identity: str) -> Accepted:
-    if identity not in ("", name):
-        why = f"it asks to act for {identity!r}"
-        raise LoginRefusedError(why, told=_OTHER_IDENTITY, user=name)
-    return Accepted(Principal(USER_KIND, name))
+        return accepted() if right.knows(name, password, found) else Check(run)
 
 
 def _parts(token: bytes) -> tuple[str, str, bytes]:

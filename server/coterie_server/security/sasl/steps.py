@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 from coterie_protocol.exceptions import CoterieError
 from coterie_server.security.principal import Principal
 
-__all__ = ["Accepted", "Challenge", "Check", "Conversation", "LoginRefusedError", "Step"]
+__all__ = [
+    "CHANGED_MEANWHILE",
+    "Accepted",
+    "Challenge",
+    "Check",
+    "Conversation",
+    "LoginRefusedError",
+    "Step",
+]
+
+#: Why a password does not count that was right when its conversation began.
+CHANGED_MEANWHILE: Final = "its password was changed or removed meanwhile"
 
 
 class LoginRefusedError(CoterieError):
@@ -53,6 +64,9 @@ class Accepted:
     token: bytes = field(default=b"", repr=False)
     #: For how long its credentials hold; None for ever.
     lifetime_ms: int | None = None
+    #: Raises `LoginRefusedError` if what proved it is the user's no more; whoever began the
+    #: conversation calls it right before the client is told.
+    confirm: Callable[[], None] = field(default=lambda: None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

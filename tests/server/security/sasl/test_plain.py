@@ -36,6 +36,21 @@ def test_password_is_checked_against_either_credential(
         log_in(found, b"\0ann\0Pencil")
 
 
+@pytest.mark.parametrize("now", [{}, {"ann": "other"}])
+def test_password_that_was_changed_while_it_was_checked_is_not_confirmed(
+    now: dict[str, str],
+) -> None:
+    """The check may have waited behind thousands of others."""
+    found = credentials({"ann": "pencil"})
+    step = PlainConversation(found, RightPasswords(b"key")).respond(b"\0ann\0pencil")
+    assert isinstance(step, Check)
+    accepted = step.run()
+    accepted.confirm()
+    found.users = credentials(now).users
+    with pytest.raises(LoginRefusedError, match="meanwhile"):
+        accepted.confirm()
+
+
 def test_users_from_the_settings_come_first() -> None:
     found = credentials({"ann": "stored"}, {"ann": "set", "bob": "set"})
     assert log_in(found, b"\0ann\0set").principal.name == "ann"

@@ -272,6 +272,21 @@ def test_any_change_of_the_final_message_is_refused(data: st.DataObject) -> None
         server.respond(bytes(changed))
 
 
+@MECHANISMS
+@pytest.mark.parametrize("now", [{}, {"ann": "other"}])
+def test_password_that_was_changed_meanwhile_is_not_confirmed(
+    mechanism: ScramMechanism, now: dict[str, str]
+) -> None:
+    """A client may hold back its last message for as long as a login may take."""
+    found = credentials({"ann": "pencil"})
+    accepted = log_in_by_scram(found, mechanism, "ann", "pencil")
+    accepted.confirm()
+    found.users = credentials(now).users
+    with pytest.raises(LoginRefusedError, match="meanwhile") as caught:
+        accepted.confirm()
+    assert (caught.value.told, caught.value.user) == (None, "ann")
+
+
 def test_nothing_of_a_credential_shows() -> None:
     credential = made_of_password(SHA_256, b"pencil", SALT, 4096)
     shown = repr((Found(credential, SHA_256, is_real=True), Challenge(b"secret")))
