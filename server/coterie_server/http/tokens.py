@@ -73,8 +73,7 @@ class Tokens:
 
     def __init__(self, options: TokenOptions | None = None) -> None:
         """Read the files, or raise `TokenError`."""
-        self._options = options or TokenOptions()
-        options = self._options
+        self._options = options = options or TokenOptions()
         self._read = _token(_READ, options.read, options.read_file)
         self._admin = _token(_ADMIN, options.admin, options.admin_file)
         self._node: bytes | None = None

@@ -109,7 +109,8 @@ class Transaction:
                 f"failed: {failure}"
             )
         changes = dict(records)  # all of them, or none if there is an error among them
-        self._changes.setdefault(shard, {}).update(changes)
+        if (before := self._changes.setdefault(shard, changes)) is not changes:
+            before.update(changes)
 
     def claim(self, shards: Iterable[int], owner: str, now_ms: int, ttl_ms: int) -> list[Lease]:
         """Write leases with the next epochs, but where another owner's is valid."""

@@ -6,12 +6,7 @@ import hmac
 from typing import TYPE_CHECKING, Final
 
 from coterie_server.security.principal import USER_KIND, Principal
-from coterie_server.security.sasl.steps import (
-    CHANGED_MEANWHILE,
-    Accepted,
-    Check,
-    LoginRefusedError,
-)
+from coterie_server.security.sasl.steps import Accepted, Check, LoginRefusedError
 from coterie_server.security.sasl.users import made_of_password
 
 if TYPE_CHECKING:
@@ -88,8 +83,7 @@ class PlainConversation:
             return Accepted(Principal(USER_KIND, name), confirm=confirm)
 
         def confirm() -> None:
-            if self._credentials.for_plain(name).credential != found.credential:
-                raise LoginRefusedError(CHANGED_MEANWHILE, told=_INVALID, user=name)
+            found.confirm(self._credentials.for_plain(name), name, told=_INVALID)
 
         return accepted() if right.knows(name, password, found) else Check(run)
 

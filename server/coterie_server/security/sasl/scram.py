@@ -14,16 +14,10 @@ import hashlib
 import hmac
 import re
 from collections.abc import Callable, Collection
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from coterie_server.security.principal import USER_KIND, Principal
-from coterie_server.security.sasl.steps import (
-    CHANGED_MEANWHILE,
-    Accepted,
-    Challenge,
-    LoginRefusedError,
-)
+from coterie_server.security.sasl.steps import Accepted, Challenge, LoginRefusedError
 
 if TYPE_CHECKING:
     from coterie_server.security.sasl.users import Found
@@ -135,11 +129,9 @@ class ScramConversation:
             raise LoginRefusedError(why, user=name)
         signature = hmac.digest(found.credential.server_key, said, found.mechanism.digest)
         answer = b"v=" + base64.b64encode(signature)
-        return Accepted(self._principal_of(name), answer, confirm=partial(self._confirm, name))
-
-    def _confirm(self, name: str) -> None:
-        if self._find(name).credential != self._found.credential:
-            raise LoginRefusedError(CHANGED_MEANWHILE, user=name)
+        return Accepted(
+            self._principal_of(name), answer, confirm=lambda: found.confirm(self._find(name), name)
+        )
 
 
 def _proves(proof: bytes, found: Found, said: bytes) -> bool:

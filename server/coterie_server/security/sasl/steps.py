@@ -4,23 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Protocol
 
 from coterie_protocol.exceptions import CoterieError
 from coterie_server.security.principal import Principal
 
-__all__ = [
-    "CHANGED_MEANWHILE",
-    "Accepted",
-    "Challenge",
-    "Check",
-    "Conversation",
-    "LoginRefusedError",
-    "Step",
-]
-
-#: Why a password does not count that was right when its conversation began.
-CHANGED_MEANWHILE: Final = "its password was changed or removed meanwhile"
+__all__ = ["Accepted", "Challenge", "Check", "Conversation", "LoginRefusedError", "Step"]
 
 
 class LoginRefusedError(CoterieError):

@@ -15,6 +15,7 @@ from coterie_server.security.credentials import (
     ScramCredential,
     ScramMechanism,
 )
+from coterie_server.security.sasl.steps import LoginRefusedError
 
 __all__ = [
     "SALT_BYTES",
@@ -196,6 +197,12 @@ class Found(NamedTuple):
     credential: ScramCredential
     mechanism: ScramMechanism
     is_real: bool
+
+    def confirm(self, now: Found, user: str, told: str | None = None) -> None:
+        """Raise `LoginRefusedError` if a proof would be checked against another one now."""
+        if now.credential != self.credential:
+            why = "its password was changed or removed meanwhile"
+            raise LoginRefusedError(why, told=told, user=user)
 
 
 @dataclass(slots=True)

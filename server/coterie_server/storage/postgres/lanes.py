@@ -37,15 +37,13 @@ class Sender(Protocol):
 @dataclass(slots=True, eq=False)
 class _Append:
     lease: Lease
-    source: Iterable[Record]
+    records: Iterable[Record]
     future: asyncio.Future[None]
-    records: tuple[Record, ...] | None = None
 
     def take(self) -> int:
         """Have the records as they are now, and return how long they are."""
-        if self.records is None:
-            self.records = tuple(self.source)
-        return sum(literal_size(key, value) for key, value in self.records)
+        self.records = taken = tuple(self.records)  # which stays the same from then on
+        return sum(literal_size(key, value) for key, value in taken)
 
 
 class Lanes:
@@ -188,7 +186,7 @@ class _Lane:
         for shard, appends in shards.items():
             values = changes[shard] = {}
             for append in appends:
-                values.update(append.records or ())
+                values.update(append.records)
         return await self._sender.write(self._number, fences, changes)
 
     async def _refuse(self, appends: list[_Append]) -> None:
