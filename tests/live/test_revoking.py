@@ -112,6 +112,29 @@ async def becomes(connection: Connection, code: int) -> None:
         await asyncio.sleep(0.02)
 
 
+async def remove(admin: Connection, user: str) -> None:
+    """Have a user's passwords deleted."""
+    for mechanism in (1, 2):
+        gone = m.ScramCredentialDeletion(name=user, mechanism=mechanism)
+        asked = m.AlterUserScramCredentialsRequest(deletions=(gone,), upsertions=())
+        await admin.send(asked, 0)
+
+
+def test_deleted_user_is_not_back_after_a_restart(guarded: Guarded) -> None:
+    """Though the file of first users still has the name."""
+
+    async def send_away() -> None:
+        async with connected(guarded.port) as admin:
+            assert await log_in(admin, "admin") == ErrorCode.NONE
+            await remove(admin, "ann")
+
+    asyncio.run(send_away())
+    guarded.daemon.restart(signal.SIGTERM)
+    assert asyncio.run(code_of_login(guarded.port, "ann")) == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert asyncio.run(code_of_login(guarded.port, "admin")) == ErrorCode.NONE
+    assert "were removed, and stay so" in guarded.daemon.whole_log()
+
+
 def test_deleted_user_stays_on_its_connection_until_it_is_denied(guarded: Guarded) -> None:
     async def check() -> None:
         async with connected(guarded.port) as admin, connected(guarded.port) as ann:
@@ -119,10 +142,7 @@ def test_deleted_user_stays_on_its_connection_until_it_is_denied(guarded: Guarde
             assert await log_in(ann, "ann") == ErrorCode.NONE
             await admin.send(acl(Permission.ALLOW), 3)
             await becomes(ann, ErrorCode.UNKNOWN_MEMBER_ID)
-            for mechanism in (1, 2):
-                gone = m.ScramCredentialDeletion(name="ann", mechanism=mechanism)
-                asked = m.AlterUserScramCredentialsRequest(deletions=(gone,), upsertions=())
-                await admin.send(asked, 0)
+            await remove(admin, "ann")
             async with asyncio.timeout(KNOWN_S):
                 while await code_of_login(guarded.port, "ann") == ErrorCode.NONE:
                     pass

@@ -135,15 +135,16 @@ class SaslSettings(SecuritySettings):
 
     bootstrap_users_file: str = declare(
         "",
-        "A file with users who are stored at the start unless there are users of their names: "
-        "lines of `NAME:PASSWORD`, or of what Kafka's `kafka-storage format --add-scram` takes.",
+        "A file with users who are stored at the start unless there are, or once were, users of "
+        "their names: lines of `NAME:PASSWORD`, or of what Kafka's `kafka-storage format "
+        "--add-scram` takes.",
         pattern=_ANY,
         form="the path of a file",
     )
     bootstrap_user: str = declare(
         "",
-        "A user who is stored at the start unless there is one of that name: the first "
-        "administrator.",
+        "A user who is stored at the start unless there is, or once was, one of that name: the "
+        "first administrator.",
         pattern=r"[^\0]*",
         form="the name of a user",
     )

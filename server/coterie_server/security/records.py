@@ -1,4 +1,4 @@
-"""What is stored of rights: the ACLs, and what is kept of users' passwords.
+"""What is stored of rights: the ACLs, what is kept of users' passwords, and who was there at first.
 
 Like all rows, each comes whole, and a row of the same key takes its place.
 """
@@ -20,9 +20,12 @@ from coterie_server.security.credentials import ScramCredential, ScramMechanism
 __all__ = [
     "ACL_KEY",
     "CREDENTIAL_KEY",
+    "FIRST_USER_KEY",
     "AclRecord",
     "CredentialRecord",
     "Credentials",
+    "FirstUserRecord",
+    "RightsRecord",
     "from_stored",
     "to_stored",
 ]
@@ -30,6 +33,7 @@ __all__ = [
 #: In front of keys, beside those of topics.
 ACL_KEY: Final = b"\x02"
 CREDENTIAL_KEY: Final = b"\x03"
+FIRST_USER_KEY: Final = b"\x04"
 #: In front of every value; a row of any other version is refused.
 _ROW_VERSION: Final = 0
 #: An ACL is all that it says, so it can only be there or not.  Its key is a digest of it, because
@@ -54,6 +58,18 @@ class CredentialRecord:
     credential: ScramCredential | None
 
 
+@dataclass(frozen=True, slots=True)
+class FirstUserRecord:
+    """That there was a user of this name whom the settings name for the start.
+
+    It stays when the user is removed: the settings must not bring back who was sent away.
+    """
+
+    user: str
+
+
+#: What is stored of rights.
+RightsRecord = AclRecord | CredentialRecord | FirstUserRecord
 #: What is kept of users' passwords.
 Credentials = Mapping[tuple[str, ScramMechanism], ScramCredential]
 
@@ -79,12 +95,14 @@ class _CredentialRow:
     iterations: int = field(INT32)
 
 
-def to_stored(record: AclRecord | CredentialRecord) -> tuple[bytes, bytes | None]:
+def to_stored(record: RightsRecord) -> tuple[bytes, bytes | None]:
     """The key and value under which a record is stored; the value is None if it is gone."""
     if isinstance(record, AclRecord):
         row = bytes((_ROW_VERSION,)) + encode(_AclRow(**record.acl._asdict()), _ROW_VERSION)
         digest = hashlib.blake2b(row, digest_size=_DIGEST_BYTES).digest()
         return ACL_KEY + digest, row if record.is_there else None
+    if isinstance(record, FirstUserRecord):
+        return FIRST_USER_KEY + record.user.encode(), bytes((_ROW_VERSION,))
     key = CREDENTIAL_KEY + bytes((record.mechanism,)) + record.user.encode()
     kept = record.credential
     if kept is None:
@@ -100,7 +118,7 @@ def to_stored(record: AclRecord | CredentialRecord) -> tuple[bytes, bytes | None
     return key, bytes((_ROW_VERSION,)) + encode(credential, _ROW_VERSION)
 
 
-def from_stored(key: bytes, value: bytes) -> AclRecord | CredentialRecord:
+def from_stored(key: bytes, value: bytes) -> RightsRecord:
     """The record stored under a key."""
     if value[0] != _ROW_VERSION:
         raise LaterVersionError(f"a row in version {value[0]}")
@@ -117,6 +135,8 @@ def from_stored(key: bytes, value: bytes) -> AclRecord | CredentialRecord:
                 Permission(row.permission),
             )
         )
+    if key[:1] == FIRST_USER_KEY:
+        return FirstUserRecord(key[1:].decode())
     found = decode(_CredentialRow, _ROW_VERSION, value[1:])
     credential = ScramCredential(found.salt, found.stored_key, found.server_key, found.iterations)
     return CredentialRecord(found.user, ScramMechanism(found.mechanism), credential)

@@ -85,7 +85,8 @@ class Beginning:
                 _log.warning("the first users are not known yet", owner=owner.node_id)
                 return
             await self._until_looked()
-        await self._catalogue.ensure_users(users)
+        if removed := await self._catalogue.ensure_users(users):
+            _log.warning("users of the settings were removed, and stay so", users=removed)
 
     async def ensure(self, name: str, partitions: int) -> None:
         """Have a topic with so many partitions, or raise `TopicRefusal`."""

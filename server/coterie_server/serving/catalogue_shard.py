@@ -54,7 +54,6 @@ __all__ = ["CATALOGUE_SHARD", "CatalogueShard"]
 _DELETION_MIN_S: Final = 1.0
 _DELETION_MAX_S: Final = 30.0
 
-
 #: Requests of which one is taken after the other.
 _ABOUT_RIGHTS: Final = (
     *ABOUT_RIGHTS,
@@ -217,13 +216,17 @@ class CatalogueShard(ServedShard[Catalogue, Record, Exchange]):
         if not await self.until_durable():
             raise StoreError(f"Topic '{name}' could not be stored; the log says why.")
 
-    async def ensure_users(self, users: Credentials) -> None:
-        """See to it that there are these users; that is durable then, or raises `StoreError`."""
+    async def ensure_users(self, users: Credentials) -> list[str]:
+        """See to it that there are these users; that is durable then, or raises `StoreError`.
+
+        Returns those who were removed once, and stay so.
+        """
         catalogue = self.core
         if catalogue is not None:
             self.run(lambda now_ms: catalogue.ensure_users(users, self._clock.date_of(now_ms)))
         if catalogue is None or not await self.until_durable():
             raise StoreError("the first users can't be stored; the log says why")
+        return catalogue.removed(users)
 
     def _take(self, request: Exchange) -> None:
         if (obstacle := self._find_obstacle(request.message)) is not None:

@@ -24,7 +24,7 @@ from coterie_protocol.messages import (
     MetadataRequest,
     ProduceRequest,
 )
-from coterie_server.security.records import CredentialRecord
+from coterie_server.security.records import CredentialRecord, FirstUserRecord
 from coterie_server.security.rights import Rights
 from coterie_server.step import Refusal
 from coterie_server.topics.acl_requests import create_acls, delete_acls, describe_acls
@@ -176,13 +176,24 @@ class Catalogue:
         return step.outcome
 
     def ensure_users(self, users: Credentials, now_ms: int) -> Outcome[Record]:
-        """See to it that there are these users; those who are there keep their passwords."""
+        """See to it that there are these users, or were once.
+
+        Those who are there keep their passwords, and those who were removed stay away.
+        """
         step = self._step(now_ms)
-        known = frozenset(self.rights.credentials)
+        known = frozenset(self.rights.credentials) | self.rights.first_users
         for (user, mechanism), credential in users.items():
             if user not in known:
                 step.change_rights(CredentialRecord(user, mechanism, credential))
+        for user in dict.fromkeys(user for user, _ in users):
+            if user not in self.rights.first_users:
+                step.change_rights(FirstUserRecord(user))
         return step.outcome
+
+    def removed(self, users: Credentials) -> list[str]:
+        """Those of some first users who were there once and are not any more."""
+        gone = self.rights.first_users - self.rights.credentials.keys()
+        return sorted(gone.intersection(user for user, _ in users))
 
     def _step(self, now_ms: int) -> Step:
         return Step(

@@ -15,7 +15,7 @@ from coterie_protocol.schema import INT32, INT64, STRING, UUID, field
 from coterie_protocol.schema import struct as structure
 from coterie_server.later_version import LaterVersionError
 from coterie_server.security import records as rights
-from coterie_server.security.records import AclRecord, CredentialRecord
+from coterie_server.security.records import RightsRecord
 
 __all__ = ["Gone", "Record", "Row", "TopicRow", "from_stored", "to_stored"]
 
@@ -41,7 +41,7 @@ class Gone:
 
 
 #: What is stored.
-Row = TopicRow | AclRecord | CredentialRecord
+Row = TopicRow | RightsRecord
 #: What becomes of a row.
 Record = Row | Gone
 
@@ -53,7 +53,7 @@ _ROW_VERSION: Final = 0
 
 def to_stored(record: Record) -> tuple[bytes, bytes | None]:
     """The key and value under which a record is stored; the value is None if it is gone."""
-    if isinstance(record, AclRecord | CredentialRecord):
+    if isinstance(record, RightsRecord):
         return rights.to_stored(record)
     key = _TOPIC + record.name.encode()
     if isinstance(record, Gone):
@@ -63,7 +63,7 @@ def to_stored(record: Record) -> tuple[bytes, bytes | None]:
 
 def from_stored(key: bytes, value: bytes) -> Row:
     """The row stored under a key."""
-    if key[:1] in (rights.ACL_KEY, rights.CREDENTIAL_KEY):
+    if key[:1] in (rights.ACL_KEY, rights.CREDENTIAL_KEY, rights.FIRST_USER_KEY):
         return rights.from_stored(key, value)
     if key[:1] != _TOPIC:
         raise LaterVersionError(f"a row of kind {key[0]}")

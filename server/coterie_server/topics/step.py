@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from coterie_server.address import Address
-    from coterie_server.security.records import AclRecord, CredentialRecord
+    from coterie_server.security.records import RightsRecord
     from coterie_server.security.rights import Rights
     from coterie_server.topics.ends import PartitionEnds
     from coterie_server.topics.topic_table import MetadataPartitions, TopicTable
@@ -158,8 +158,8 @@ class Step(step.Step[Record]):
         """Take a topic away."""
         self._save(Gone(name), "deleted", self.table.counts[name], 0)
 
-    def change_rights(self, record: AclRecord | CredentialRecord) -> None:
-        """Add or take away an ACL or a credential."""
+    def change_rights(self, record: RightsRecord) -> None:
+        """Add or take away an ACL or a credential, or note a first user."""
         self.rights.apply(record)
         self.outcome.records.append(record)
 

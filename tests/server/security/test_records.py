@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 from coterie_server.security import ScramCredential, ScramMechanism
 from coterie_server.security.acls import Acl, Operation, PatternType, Permission, ResourceType
-from coterie_server.security.records import AclRecord, CredentialRecord, from_stored, to_stored
+from coterie_server.security.records import (
+    AclRecord,
+    CredentialRecord,
+    FirstUserRecord,
+    RightsRecord,
+    from_stored,
+    to_stored,
+)
 from coterie_server.topics import from_stored as row_from_stored
 
 TEXTS: Final = st.text(st.characters(codec="utf-8"), min_size=1, max_size=40)
@@ -47,8 +54,8 @@ READ: Final = Acl(
 )
 
 
-@given(st.one_of(st.builds(AclRecord, ACLS), CREDENTIALS))
-def test_a_stored_record_reads_back_as_it_was(record: AclRecord | CredentialRecord) -> None:
+@given(st.one_of(st.builds(AclRecord, ACLS), CREDENTIALS, st.builds(FirstUserRecord, TEXTS)))
+def test_a_stored_record_reads_back_as_it_was(record: RightsRecord) -> None:
     key, value = to_stored(record)
     assert value is not None
     assert from_stored(key, value) == record
@@ -76,6 +83,7 @@ def test_stored_forms_are_pinned() -> None:
         b"\x03\x02a",
         b"\x00\x00\x01a\x02\x00\x00\x00\x01s\x00\x00\x00\x01k\x00\x00\x00\x01v\x00\x00\x10\x00",
     )
+    assert to_stored(FirstUserRecord("a")) == (b"\x04a", b"\x00")
 
 
 def test_keys_are_short_whatever_the_names_are() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coterie_protocol import (
     API_VERSIONS,
@@ -39,6 +39,9 @@ from coterie_server.topics import (
 from coterie_server.topics.work import CHANGES_AT_ONCE
 from tests.support.requests import Asked
 from tests.support.turns import finished
+
+if TYPE_CHECKING:
+    from coterie_server.security.records import Credentials
 
 __all__ = [
     "CLUSTER",
@@ -138,6 +141,10 @@ class CatalogueHarness:
     def ensure(self, name: str, partitions: int) -> None:
         """See to it that there is a topic."""
         self._take(self.catalogue.ensure(name, partitions, self.now_ms))
+
+    def ensure_users(self, users: Credentials) -> None:
+        """See to it that there are the users of the settings."""
+        self._take(self.catalogue.ensure_users(users, self.now_ms))
 
     def _take(self, outcome: Outcome[Record]) -> None:
         self.steps = 0

@@ -170,8 +170,24 @@ def test_first_users_do_not_get_their_first_passwords_back() -> None:
     alter(harness, upsertion(iterations=8192))
     outcome = harness.catalogue.ensure_users(first, 0)
     assert describe(harness) == {"ann": [(1, 8192)], "root": [(1, 4096), (2, 4096)]}
-    assert len(outcome.records) == 2
+    assert sum(isinstance(each, CredentialRecord) for each in outcome.records) == 2
     assert not harness.catalogue.ensure_users(first, 0).records
+
+
+def test_a_first_user_who_was_removed_stays_away() -> None:
+    harness = CatalogueHarness()
+    mechanism = ScramMechanism.SCRAM_SHA_256
+    first = {(user, mechanism): ScramCredential(b"s", b"k", b"v", 4096) for user in ("ann", "root")}
+    alter(harness, upsertion())
+    harness.ensure_users(first)
+    assert harness.catalogue.removed(first) == []
+    assert alter(harness, deletions=(deletion("ann"),)) == {"ann": (0, None)}
+    harness.restart()
+    harness.ensure_users(first)
+    assert describe(harness) == {"root": [(1, 4096)]}
+    assert harness.catalogue.removed(first) == ["ann"]
+    assert alter(harness, upsertion()) == {"ann": (0, None)}
+    assert harness.catalogue.removed(first) == []
 
 
 @pytest.mark.parametrize("times", [1, 2])
