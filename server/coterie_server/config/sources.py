@@ -39,6 +39,14 @@ class _Found(NamedTuple):
     listener: str = ""
     mechanism: str = ""
 
+    @property
+    def variable(self) -> str:
+        """The variable that says the same."""
+        if not self.listener:
+            return self.setting.variable
+        parts = (self.listener, self.mechanism.replace("-", "_"), self.setting.attribute)
+        return _VARIABLE_OF_LISTENER + "_".join(part.upper() for part in parts if part)
+
 
 _Given = tuple[_Found, object, str]
 """What was found by a name, the value given to it, and where that was given."""
@@ -240,6 +248,6 @@ def _from_overrides(by_key: Mapping[str, Setting], overrides: Iterable[str]) -> 
         if found.setting.secret:
             raise SettingsError(
                 f"--set {key.strip()}: others can read it in the list of processes. Set it in a"
-                f" file that --config names, or by the variable {found.setting.variable}."
+                f" file that --config names, or by the variable {found.variable}."
             )
         yield found, raw, "from --set"

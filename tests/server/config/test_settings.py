@@ -1,5 +1,6 @@
 """Settings: what they may be, where they come from, and what is said about a wrong one."""
 
+import re
 from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
 
@@ -426,6 +427,13 @@ def test_secret_is_neither_taken_from_arguments_nor_shown(setting: Setting) -> N
         said = refusal([f"{key}=hunter2"])
         assert "list of processes" in said
         assert "hunter2" not in said
+
+
+def test_refused_secret_of_a_listener_is_told_the_variable_that_does_the_same() -> None:
+    said = refusal(["listener.name.in.plain.sasl.jaas.config=hunter2"])
+    (variable,) = re.findall(r"by the variable (\w+)", said)
+    (found,) = Settings.load(environ={variable: "hunter2"}).of_listeners
+    assert found.key == "listener.name.in.plain.sasl.jaas.config"
 
 
 @pytest.mark.parametrize("setting", SECRETS, ids=lambda setting: setting.key)
