@@ -149,12 +149,17 @@ class RestoreSupervisor:
         standby = job.standby
         job.began_s = self._loop.time()
         job.task = self._loop.create_task(
-            awaited(self._restore, standby, "warm"),
+            self._run(job),
             name=f"{standby} {standby.role.value}",
             context=self._context.copy(),
         )
         job.task.add_done_callback(partial(self._safely, self._ended, job))
         self._emit(RestoreStarted(partition=standby.key, role=standby.role.value))
+
+    async def _run(self, job: _Job) -> object:
+        # An eager task runs before it is returned, and may have its own standby withdrawn.
+        job.task = asyncio.current_task()
+        return await awaited(self._restore, job.standby, "warm")
 
     def _ended(self, job: _Job, task: asyncio.Task[object]) -> None:
         key = job.standby.key

@@ -255,15 +255,17 @@ class TaskSupervisor:
         partition = job.partition
         job.timer, job.stalled, job.is_cancelled = None, None, False
         job.began_s = self._loop.time()
+        if self._watchdog is not None:
+            self._watchdog.watch(partition)
         job.task = self._loop.create_task(
             self._run(job), name=str(partition), context=self._context.copy()
         )
         job.task.add_done_callback(partial(self._safely, self._ended, job))
-        if self._watchdog is not None:
-            self._watchdog.watch(partition)
         self._emit(WorkStarted(partition=partition.key, token=partition.token))
 
     async def _run(self, job: _Job) -> object:
+        # An eager task runs before it is returned, and may have its own partition revoked.
+        job.task = asyncio.current_task()
         try:
             return await awaited(self._work, job.partition, "work")
         except NotAwaitableError:

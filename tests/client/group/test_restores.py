@@ -25,6 +25,8 @@ from coterie_client.work.supervisor import SupervisorOptions, Work
 from tests.support.virtual_time import settle, virtual_test
 
 P0, P1 = ("orders", 0), ("orders", 1)
+#: Since Python 3.12.
+EAGERLY = getattr(asyncio, "eager_task_factory", None)
 
 
 class FakeDriver:
@@ -161,6 +163,23 @@ async def test_standby_has_a_task_until_it_is_withdrawn() -> None:
     await settle()
     assert noted.take() == ["-restore 0"]
     assert len(here.of(RestoreStarted)) == 2
+    await here.end()
+
+
+@pytest.mark.skipif(EAGERLY is None, reason="this Python has no eager tasks")
+@virtual_test
+async def test_eager_restore_is_cancelled_when_its_first_step_has_it_withdrawn() -> None:
+    asyncio.get_running_loop().set_task_factory(EAGERLY)
+    noted = Diary()
+
+    async def restore(standby: Standby) -> None:
+        here.hold()
+        await noted.restore(standby)
+
+    here = Harness(noted.work, restore)
+    here.hold(P0)
+    await settle()
+    assert noted.take() == ["+restore 0", "-restore 0"]
     await here.end()
 
 

@@ -28,6 +28,8 @@ from tests.client.group.doubles import FakeKeeper
 from tests.support.virtual_time import settle, virtual_test
 
 RESTART = Restart(first=1.0, limit=60.0)
+#: Since Python 3.12.
+EAGERLY = getattr(asyncio, "eager_task_factory", None)
 
 
 class Harness:
@@ -742,6 +744,34 @@ async def test_ending_work_is_not_watched() -> None:
         await settle()
         here.supervisor.revoked(partitions)
         await asyncio.sleep(40)
+        assert here.of(WorkStalled) == []
+
+
+# -- eager tasks --------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(EAGERLY is None, reason="this Python has no eager tasks")
+@pytest.mark.parametrize("progress_deadline", [None, 10.0])
+@virtual_test
+async def test_eager_work_is_cancelled_when_its_first_step_has_it_revoked(
+    progress_deadline: float | None,
+) -> None:
+    asyncio.get_running_loop().set_task_factory(EAGERLY)
+    entries: list[str] = []
+
+    async def work(partition: Partition) -> None:
+        here.supervisor.revoked([partition])
+        try:
+            await asyncio.sleep(100)
+        finally:
+            entries.append(f"end, {here.released} released")
+
+    async with running(work, progress_deadline=progress_deadline) as here:
+        here.assign(0)
+        await settle()
+        assert entries == ["end, [] released"]
+        assert here.released == ["orders[0]"]
+        await asyncio.sleep(200)
         assert here.of(WorkStalled) == []
 
 
