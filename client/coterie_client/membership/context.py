@@ -67,6 +67,9 @@ class MemberState:
     rejoin_reason: str | None = None
     #: What it tells of itself.
     told: MemberData | None = None
+    #: Whether a static member's join is not answered: the coordinator may have it under its name,
+    #: and an id that it was not told yet.
+    may_be_known_by_name: bool = False
     is_leader: bool = False
     is_closing: bool = False
     #: Whether the user's own code failed as the member was to join, so that it joins no more.

@@ -141,8 +141,7 @@ class Joining:
             return False
         match state.phase:
             case Phase.OUT | Phase.STABLE:
-                has_reason = state.rejoin_reason is not None and not state.is_closing
-                return has_reason and not state.releasing
+                return state.rejoin_reason is not None and not (state.is_closing or state.releasing)
             case Phase.PREPARING:
                 return not state.releasing
             case Phase.JOINING | Phase.SYNCING | Phase.PROVING:
@@ -165,8 +164,7 @@ class Joining:
     def _let_go(self, now_ms: int) -> None:
         """Let go of what may not be kept: unsubscribed topics, or everything if it is eager."""
         state = self._state
-        keeps, wanted = self._keeps, state.subscribed
-        doomed = [each for each in state.owned if not (keeps and each[0] in wanted)]
+        doomed = [p for p in state.owned if not (self._keeps and p[0] in state.subscribed)]
         deadline_ms = self._heartbeats.release_deadline_ms(now_ms)
         self._ownership.revoke(doomed, self._reason, deadline_ms, now_ms)
         if state.releasing.intersection(doomed):
@@ -250,6 +248,7 @@ class Joining:
             wants_absences=True,
             wants_operations=True,
         )
+        state.may_be_known_by_name = config.instance is not None
         self._send(request, partial(self._joined, now_ms), now_ms)
         self._heartbeats.joins(now_ms)
 
@@ -363,6 +362,7 @@ class Joining:
             self._failed(answer, what, now_ms)
             return False
         state, code = self._state, answer.error_code
+        state.may_be_known_by_name = False
         match reaction_to(code):
             case Reaction.NONE:
                 self._lookup.confirm(now_ms)

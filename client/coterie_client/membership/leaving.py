@@ -38,6 +38,8 @@ _ATTEMPT_MS: Final = 3_000
 #: client has found that one some two seconds later.
 _LEAVE_MIN_MS: Final = 3_000
 _LEAVE_MAX_MS: Final = 8_000
+#: How long a join may be on its way after the request to leave, which takes another connection.
+_OVERTAKEN_MS: Final = 1_000
 
 
 class ClosedError(CoterieError):
@@ -78,6 +80,8 @@ class Leaving:
         self._again_ms = 0
         #: Until when to try to leave, once nothing is owned any more.
         self._until_ms: int | None = None
+        #: Until when it may arrive before the join of a member that has no id yet.
+        self._overtakes_until_ms = 0
         #: Whether an error has come up meanwhile that no retry would mend.
         self._is_hopeless = False
         self._reason = ""
@@ -170,8 +174,11 @@ class Leaving:
             self._abort_join()
             state.enter(Phase.LEAVING)
             self._until_ms = self._latest_end_ms(now_ms)
+            if state.identity.member_id == NO_MEMBER_ID:
+                self._overtakes_until_ms = now_ms + _OVERTAKEN_MS
         identity, node = state.identity, self._lookup.address
-        if not self._leaves or identity.member_id == NO_MEMBER_ID:
+        is_unknown = identity.member_id == NO_MEMBER_ID and not state.may_be_known_by_name
+        if not self._leaves or is_unknown:
             self._end(identity, stays=not self._leaves)
         elif self._is_hopeless or (self._until_ms is not None and now_ms >= self._until_ms):
             self._end(identity, stays=False)
@@ -223,6 +230,9 @@ class Leaving:
                     return True
                 case Reaction.RETRY:
                     self._wait(str(error_for(code)), now_ms)
+                    return True
+                case Reaction.RESET_IDENTITY if now_ms < self._overtakes_until_ms:
+                    self._wait("its join may be on its way", now_ms)
                     return True
         return False
 

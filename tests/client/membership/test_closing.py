@@ -132,6 +132,87 @@ def test_static_member_gives_up_its_place_if_told_to() -> None:
     assert (member.member_id, member.group_instance_id) == ("m-1", "i")
 
 
+# -- a static member whose first join is not answered, so that it has no id yet ------------------
+
+
+def joining(instance: str | None = "i") -> Script:
+    """A member that waits for the answer to its first join."""
+    script = Script("t", instance=instance).start()
+    script.find()
+    assert script.awaits(JoinGroupRequest)
+    return script
+
+
+def left(code: ErrorCode) -> LeaveGroupResponse:
+    """What it is told that asked to leave by its name alone."""
+    member = MemberResponse(member_id="", group_instance_id="i", error_code=code)
+    return LeaveGroupResponse(members=(member,))
+
+
+def test_static_member_that_is_joining_gives_up_its_place_by_its_name() -> None:
+    script = joining()
+    script.close(leave=True)
+    (member,) = script.asks(LeaveGroupRequest).members
+    assert (member.member_id, member.group_instance_id) == ("", "i")
+    script.answer(LeaveGroupRequest, LeaveGroupResponse())
+    assert script.stopped is not None
+
+
+def test_leave_that_has_overtaken_a_join_is_repeated() -> None:
+    script = joining()
+    script.close(leave=True)
+    script.answer(LeaveGroupRequest, left(ErrorCode.UNKNOWN_MEMBER_ID))
+    script.sleep(200)
+    script.answer(LeaveGroupRequest, left(ErrorCode.NONE))
+    assert script.stopped is not None
+
+
+def test_join_that_never_arrives_is_not_waited_for() -> None:
+    script = joining()
+    script.close(leave=True)
+    began_ms = script.now_ms
+    while script.stopped is None:
+        if script.awaits(LeaveGroupRequest):
+            script.answer(LeaveGroupRequest, left(ErrorCode.UNKNOWN_MEMBER_ID))
+        else:
+            script.sleep(10)
+    assert 1_000 <= script.now_ms - began_ms <= 2_500
+
+
+def test_join_that_got_lost_may_have_arrived() -> None:
+    script = joining()
+    script.fail(JoinGroupRequest, FailureKind.LOST)
+    script.close(leave=True)
+    script.sleep(1_000)
+    script.find()
+    assert script.awaits(LeaveGroupRequest)
+
+
+@pytest.mark.parametrize(
+    "code", [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR]
+)
+def test_static_member_whose_join_was_refused_has_no_place(code: ErrorCode) -> None:
+    script = joining()
+    script.refuse(JoinGroupRequest, code)
+    script.close(leave=True)
+    assert script.stopped is not None
+    assert not script.sent(LeaveGroupRequest)
+
+
+def test_member_that_was_given_no_id_yet_has_no_place() -> None:
+    script = joining(instance=None)
+    script.close()
+    assert script.stopped is not None
+    assert not script.sent(LeaveGroupRequest)
+
+
+def test_static_member_that_is_joining_may_keep_its_place() -> None:
+    script = joining()
+    script.close(leave=False)
+    assert script.stopped is not None
+    assert not script.sent(LeaveGroupRequest)
+
+
 @pytest.mark.parametrize("failure", [FailureKind.LOST, FailureKind.TIMED_OUT])
 def test_leave_that_was_not_answered_is_repeated(failure: FailureKind) -> None:
     script = at_work()
