@@ -42,6 +42,8 @@ __all__ = ["EmbeddedNode"]
 _NODE_IDS: Final = 2**31
 #: Asking by which address another machine is reached sends nothing, so any port does.
 _ANY_PORT: Final = 9
+#: Where a node is reached whose store is on this machine.
+_LOOPBACK: Final = "127.0.0.1"
 
 
 class EmbeddedNode:
@@ -77,11 +79,13 @@ class EmbeddedNode:
         chosen |= settings or {}
         self._options = ServerOptions(
             settings=_within_open_files(Settings(**chosen)),
-            listeners=(_listener(store, host, port),),
+            listeners=(_listener(host, port),),
             store=store,
             data_dir=None if journal is None else Path(journal),
             topics=_topics(topics or {}),
         )
+        #: Whether it finds out by itself where it is reached.
+        self._seeks_address = host is None
         self._server: Server | None = None
         #: Held while it starts or stops: who does either at the same time would undo half of it.
         self._turn = asyncio.Lock()
@@ -102,10 +106,21 @@ class EmbeddedNode:
         self._turn = asyncio.Lock()  # a new one, as the event loop may be another
         async with self._turn:
             try:
+                if self._seeks_address:
+                    server.options = await self._addressed()
                 await server.start()
             except BaseException:
                 self._server = None
                 raise
+
+    async def _addressed(self) -> ServerOptions:
+        """The options, with the address by which this machine reaches the store's now."""
+        (listener,) = self._options.listeners
+        # In a thread, as it may wait for the name of the store's machine.
+        own = await asyncio.to_thread(own_address, self._options.store or "")
+        return replace(
+            self._options, listeners=(replace(listener, bind=_address(own, listener.bind.port)),)
+        )
 
     async def stop(self) -> None:
         """Leave the groups to the other nodes, and go at once, unless `shutdown_linger_ms` is set.
@@ -163,9 +178,9 @@ def _within_open_files(settings: Settings) -> Settings:
     return replace(settings, max_connections=max(files // 2, 1))
 
 
-def _listener(store: str, host: str | None, port: int) -> ListenerOptions:
+def _listener(host: str | None, port: int) -> ListenerOptions:
     if host is None:
-        return ListenerOptions(_address(own_address(store), port))
+        return ListenerOptions(_address(_LOOPBACK, port))
     told = _address(host, port)
     # As asked for, it is reached by a name, or through another machine.
     every = "::" if ":" in told.host else "0.0.0.0"  # noqa: S104
@@ -190,7 +205,7 @@ def own_address(store: str, towards: Callable[[str], str] | None = None) -> str:
         for host, _ in hosts_of(take_place(store)[0]) if "://" in store else ():
             with contextlib.suppress(OSError):
                 return towards(host)
-    return "127.0.0.1"
+    return _LOOPBACK
 
 
 def _address_towards(host: str) -> str:

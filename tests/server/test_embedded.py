@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from coterie_client import Admin
+from coterie_server import embedded
 from coterie_server.config.listeners import ListenerError
 from coterie_server.config.setting import SettingsError
 from coterie_server.embedded import EmbeddedNode, own_address
@@ -20,6 +21,7 @@ from coterie_server.server import ServerError
 from coterie_server.serving.leases import LeaseKeeper
 from coterie_server.storage import StoreError
 from coterie_server.storage.lock import DirectoryInUseError, DirectoryUnusableError
+from tests.support.ports import free_port
 
 
 @pytest.mark.parametrize(
@@ -48,6 +50,26 @@ def test_own_address_is_that_towards_the_first_server_that_is_known(
 
     assert own_address(store, towards) == address
     assert asked == hosts
+
+
+@pytest.mark.asyncio
+async def test_own_address_is_looked_up_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name server that is silent takes its time, and the program may have other groups."""
+    loop, asks, may_answer = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+
+    def slow(host: str) -> str:
+        loop.call_soon_threadsafe(asks.set)
+        assert may_answer.wait(5), "the event loop stands still"
+        raise OSError(host)
+
+    monkeypatch.setattr(embedded, "_address_towards", slow)
+    starting = asyncio.create_task(
+        EmbeddedNode(f"postgresql://u@127.0.0.1:{free_port()}/x").start()
+    )
+    await asks.wait()
+    may_answer.set()
+    with pytest.raises(StoreError, match="can't be reached"):
+        await starting
 
 
 def store_in(folder: Path) -> str:
