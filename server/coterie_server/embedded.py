@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import difflib
 import ipaddress
 import resource
 import secrets
 import socket
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -74,11 +75,8 @@ class EmbeddedNode:
         journal: Path | str | None = None,
     ) -> None:
         _require_store(store)
-        # Members beside such nodes are `Group`s, which carry on wherever their group has gone.
-        chosen: dict[str, Any] = {"node_id": secrets.randbelow(_NODE_IDS), "shutdown_linger_ms": 0}
-        chosen |= settings or {}
         self._options = ServerOptions(
-            settings=_within_open_files(Settings(**chosen)),
+            settings=_within_open_files(_settings({} if settings is None else settings)),
             listeners=(_listener(host, port),),
             store=store,
             data_dir=None if journal is None else Path(journal),
@@ -165,6 +163,22 @@ def _topics(topics: object) -> dict[str, int]:
             f" got {topics!r:.60}"
         )
     return dict(topics)
+
+
+def _settings(chosen: object) -> Settings:
+    names = [each.name for each in fields(Settings)]
+    if not isinstance(chosen, Mapping):
+        raise SettingsError(
+            "settings must be names with their values, such as {'shard_lease_ms': 5000},"
+            f" got {chosen!r:.60}"
+        )
+    for name in chosen.keys() - set(names):
+        near = difflib.get_close_matches(str(name).lower().replace(".", "_"), names, n=1)
+        hint = f"; the nearest known one is {near[0]}" if near else ""
+        raise SettingsError(f"unknown setting {name!r:.60}{hint}")
+    # Members beside such nodes are `Group`s, which carry on wherever their group has gone.
+    own = {"node_id": secrets.randbelow(_NODE_IDS), "shutdown_linger_ms": 0}
+    return Settings(**(own | dict(chosen)))
 
 
 def _within_open_files(settings: Settings) -> Settings:
