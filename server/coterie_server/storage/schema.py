@@ -117,8 +117,13 @@ def _require_writable(path: Path) -> None:
     could not be written when these have been put right.
     """
     for each in (path, *(path.with_name(f"{path.name}{end}") for end in ("-wal", "-shm"))):
-        if each.exists() and not os.access(each, os.W_OK):
+        # Another process may delete its log between the two questions, so they are asked again.
+        if _is_read_only(each) and _is_read_only(each):
             raise StoreError(f"{each}: {_UNWRITABLE}")
+
+
+def _is_read_only(path: Path) -> bool:
+    return path.exists() and not os.access(path, os.W_OK)
 
 
 def _inspect(path: Path, mark: Mark, connect: Connect, *, accept_loss: bool) -> None:

@@ -69,6 +69,24 @@ def test_several_that_begin_a_file_at_once_all_open_it(tmp_path: Path) -> None:
             list(threads.map(begin, [number] * at_once.parties))
 
 
+def test_log_that_goes_as_it_is_looked_at_is_not_one_that_can_not_be_written(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last of the processes that share a store deletes it when it closes the file."""
+    make(path)
+    log = path.with_name("coterie.db-wal")
+    log.touch()
+    access = os.access
+
+    def late(each: Path, mode: int) -> bool:
+        if each == log:
+            log.unlink(missing_ok=True)
+        return access(each, mode)
+
+    monkeypatch.setattr(os, "access", late)
+    open_database(path).close()
+
+
 def test_empty_file_is_a_new_one(path: Path) -> None:
     """A process that was killed before it wrote anything leaves one."""
     path.touch()
