@@ -156,6 +156,8 @@ class World:
         self.ids = CountedIds()
         self._clients: dict[Asked, Client] = {}
         self._fresh: list[Answer] = []
+        #: Those that came, in order.
+        self.delivered: list[Answer] = []
         self.commit_order = CommitOrder()
         #: That of the store's database; 0 if it has none.
         self.timeline = timeline
@@ -241,6 +243,7 @@ class World:
         encode(message, answer.asked.version)  # an answer that does not fit its version fails here
         answer.message, answer.at_ms = message, self.now_ms
         self._fresh.append(answer)
+        self.delivered.append(answer)
         if answer.asked in self._clients:
             self._clients[answer.asked].receive(message)
 

@@ -179,7 +179,8 @@ def _start_generation(step: Step, group: Group, rebalance: OngoingRebalance) -> 
     rebalance.joined_at_ms = step.now_ms
     step.event(_phase_joined(step, group, rebalance))
     group.pending_syncs.clear()
-    for member in group.members.values():
+    # The leader first, as all others wait for what it works out.
+    for member in sorted(group.members.values(), key=lambda each: each.id != group.row.leader):
         _answer_join(step, group, member)
     save_members(step, group)
     step.arm(group, "sync", group.rebalance_timeout_ms)

@@ -201,6 +201,18 @@ def test_only_the_leader_is_told_of_the_other_members(version: int) -> None:
     assert follower.roster == {}
 
 
+def test_the_leader_is_answered_first_wherever_it_stands() -> None:
+    """All others wait for what it works out; a restart has members in the order of their ids."""
+    world = World()
+    leader, follower = world.member("z"), world.member("a")
+    world.form(leader, follower)
+    world.crash()
+    answers = [leader.join(), follower.join()]
+    assert list(world.group().members) == [follower.id, leader.id]
+    assert [each.reply.leader for each in answers] == [leader.id, leader.id]
+    assert world.delivered[-2:] == answers
+
+
 def test_the_leader_gets_each_members_bytes_for_the_chosen_protocol() -> None:
     world = World()
     leader = world.member("a")
