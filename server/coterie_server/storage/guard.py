@@ -43,6 +43,8 @@ _NO_DAMAGE: Final = (
 #: For how long after a commit of another process it may copy the log into the file, as SQLite does
 #: after some commits, and nothing tells whose writes these are.
 _COPIED_WITHIN_S: Final = 0.25
+#: More transactions than there can have been.
+_NO_COUNT: Final = 1 << 62
 #: How long files that could not be compared are left alone before that is tried again.
 _TRY_AGAIN_S: Final = 1.0
 
@@ -303,6 +305,7 @@ def _inspected(path: Path) -> Progress:
 def read_progress(connection: sqlite3.Connection) -> Progress:
     """Read which store a database is, and how far it has come."""
     row = connection.execute("SELECT store, commits FROM progress").fetchone()
-    if row is None:
+    store, commits = row or (None, None)
+    if not isinstance(store, str) or not isinstance(commits, int) or not 0 <= commits < _NO_COUNT:
         raise Damage("it does not say how far it has come")
-    return Progress(*row)
+    return Progress(store, commits)

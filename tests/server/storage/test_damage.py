@@ -140,15 +140,61 @@ async def test_a_store_that_is_gone_is_not_begun_anew(tmp_path: Path, how: str) 
     assert ("is gone" if how == "deleted" else "is empty") in await refusal(path)
 
 
-async def test_a_value_that_changed_is_not_read(tmp_path: Path) -> None:
+async def test_a_value_that_changed_is_refused(tmp_path: Path) -> None:
     """SQLite has no checksums of its own."""
-    async with SqliteStore(tmp_path / "coterie.db") as store:
-        await filled(store)
     path = tmp_path / "coterie.db"
+    async with SqliteStore(path) as store:
+        await filled(store)
     data = path.read_bytes()
     assert data.count(b"value-0007-") == 20
     path.write_bytes(data.replace(b"value-0007-", b"value-0008-", 1))
+    assert "damaged (a record of shard 0 is not what was" in await refusal(path)
+
+
+async def test_a_record_that_no_shard_finds_is_missed(tmp_path: Path) -> None:
+    """A bit of its shard's number has changed, and nobody ever reads the shard that it names."""
+    path = tmp_path / "coterie.db"
     async with SqliteStore(path) as store:
+        (lease,) = await store.claim([47], "node-1", TTL_MS)
+        await store.append(lease, [(b"key", b"value")])
+    data = path.read_bytes()
+    assert data.count(b"\x2fkeyvalue") == 1
+    path.write_bytes(data.replace(b"\x2fkeyvalue", b"\x6fkeyvalue"))
+    assert "damaged (a record of shard 111 is not what was" in await refusal(path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE records SET value = 'text' WHERE key = x'30303037'",
+        "UPDATE records SET shard = 0.5 WHERE key = x'30303037'",
+        "UPDATE records SET checksum = 'text' WHERE key = x'30303037'",
+        "UPDATE progress SET commits = 'many'",
+        "UPDATE progress SET commits = -1",
+        "UPDATE progress SET commits = 9223372036854775807",
+        "UPDATE progress SET store = 5.5, commits = 0.5",
+        "DELETE FROM progress",
+    ],
+)
+async def test_values_that_were_never_written_are_called_damage(
+    tmp_path: Path, change: str
+) -> None:
+    path = tmp_path / "coterie.db"
+    async with SqliteStore(path) as store:
+        await filled(store)
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute(change)
+    said = await refusal(path)
+    assert "is damaged (" in said
+    assert "is not what was written" in said or "does not say how far it has come" in said
+
+
+async def test_a_value_that_changes_while_the_store_is_open_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "coterie.db"
+    async with SqliteStore(path) as store:
+        await filled(store)
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("UPDATE records SET value = x'00' WHERE key = ?", (b"0007",))
         with pytest.raises(StoreError, match=r"damaged \(a record of shard 0 is not what was"):
             await store.load(0)
 
