@@ -175,7 +175,13 @@ class World:
             date_of=lambda now_ms: now_ms + self.ahead_ms,
         )
         self._take(
-            self.coordinator.recover(rows, self.now_ms, is_lossy=is_lossy, timeline=self.timeline)
+            self.coordinator.recover(
+                rows,
+                self.now_ms,
+                is_lossy=is_lossy,
+                lacks_topics=is_lossy,
+                timeline=self.timeline,
+            )
         )
 
     @property

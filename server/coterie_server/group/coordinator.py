@@ -104,18 +104,22 @@ class GroupCoordinator:
         now_ms: int,
         *,
         is_lossy: bool = False,
+        lacks_topics: bool = False,
         timeline: int = 0,
     ) -> Outcome[Record]:
         """Take up where the stored rows leave off; members get a fresh session to come back in.
 
         With `is_lossy`, rows may be missing: all generations are over, and their numbers go on
-        behind any that can have been used.  `timeline` is that of the database; after it has
-        changed, only the next generation of each group goes on so.
+        behind any that can have been used.  With `lacks_topics`, topics may be missing as well, so
+        that one which is not there need not have been deleted.  `timeline` is that of the database;
+        after it has changed, only the next generation of each group goes on so.
         """
         table = self.table
         table.deadlines.set(_SWEEP, now_ms + table.config.offsets_check_interval_ms)
         step = Step(table, now_ms)
-        recovery.recover(step, rows, is_lossy=is_lossy, timeline=timeline)
+        recovery.recover(
+            step, rows, is_lossy=is_lossy, lacks_topics=lacks_topics, timeline=timeline
+        )
         return step.finish()
 
     def generation_of(self, group_id: str) -> int:

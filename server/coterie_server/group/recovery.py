@@ -36,7 +36,9 @@ __all__ = ["recover"]
 Numbered = TypeVar("Numbered", FloorRow, GroupRow)
 
 
-def recover(step: Step, rows: Iterable[StoredRow], *, is_lossy: bool, timeline: int) -> None:
+def recover(
+    step: Step, rows: Iterable[StoredRow], *, is_lossy: bool, lacks_topics: bool, timeline: int
+) -> None:
     """Apply stored rows, groups before their members, and set the groups going again."""
     table = step.table
     table.timeline = timeline
@@ -66,7 +68,8 @@ def recover(step: Step, rows: Iterable[StoredRow], *, is_lossy: bool, timeline: 
         if group is not None:
             _resume(step, group)
             # That it was read is told before anything that comes of it.
-            _forget_deleted_topics(step, group)
+            if not lacks_topics:
+                _forget_deleted_topics(step, group)
             standing.resume(step, group)
 
 

@@ -89,6 +89,8 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
         self._former_groups: tuple[str, ...] = ()
         #: Whether rows may be missing in the store.
         self._is_lossy = is_lossy
+        #: Whether topics may be, which lasts: they are made anew only after the groups are read.
+        self._lacks_topics = is_lossy
         self._know_topics = know_topics
         #: Whether another node may have had the shard last.
         self._is_taken_over = False
@@ -126,10 +128,17 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
         coordinator, now_ms = self._make(), self._clock.now_ms()
         timeline = 0 if self._lease is None else self._lease.fence.timeline
         rows = starmap(from_stored, stored)
-        outcome = coordinator.recover(rows, now_ms, is_lossy=self._is_lossy, timeline=timeline)
+        outcome = coordinator.recover(
+            rows,
+            now_ms,
+            is_lossy=self._is_lossy,
+            lacks_topics=self._lacks_topics,
+            timeline=timeline,
+        )
         outcome.events[:] = map(self._with_fence, outcome.events)
         for group in coordinator.groups.values():
-            self._ends.recover(group.offsets.rows(), coordinator.table.topics)
+            sizes = None if self._lacks_topics else coordinator.table.topics
+            self._ends.recover(group.offsets.rows(), sizes)
         self.core = coordinator
         self._release(outcome, now_ms)
         if self._queue is not None:

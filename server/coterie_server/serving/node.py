@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from coterie_server.group import GENERATIONS_SKIPPED, CommitOrder, GroupCoordinator
+from coterie_server.group import CommitOrder, GroupCoordinator
 from coterie_server.log.limits import LimitLog
 from coterie_server.log.logger import get_logger
 from coterie_server.serving import (
@@ -27,11 +27,11 @@ from coterie_server.serving import (
     ask_node,
     wake,
 )
+from coterie_server.serving.accepted_loss import accept_loss, tell_of_lost_topics
 from coterie_server.serving.clock import Alarm, Ticker
 from coterie_server.serving.group_shard import fire_due, load_all, tell_of_topics
 from coterie_server.serving.node_options import NodeOptions
 from coterie_server.serving.router import Router
-from coterie_server.storage import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -135,23 +135,11 @@ class Node:
         self._keeper.start()
         await load_all(shard for shard in self.shards if shard.shard in leases)
         if self._options.accept_loss:
-            await self._accept_loss()
+            await accept_loss(self._store, self.shards)
         await service.beginning.begin(topics or {}, users or {})
+        if self._options.accept_loss:
+            tell_of_lost_topics(self.shards, self.topics)
         self._clock.start()
-
-    async def _accept_loss(self) -> None:
-        own = [shard for shard in self.shards if shard.is_owned]
-        for shard in own:
-            if shard.is_owned and not await shard.until_durable():
-                raise StoreError(f"shard {shard.shard} can't be stored; the log says why")
-        await self._store.accept_loss()
-        _log.warning(
-            "what the store lacks is taken for lost, and groups begin new generations;"
-            " from now on start it without --accept-data-loss",
-            generations_skipped=GENERATIONS_SKIPPED,
-        )
-        if others := len(self.shards) - len(own):
-            _log.warning("other nodes have shards, whose groups go on as they were", shards=others)
 
     async def _agree_on_shards(self) -> None:
         """A store keeps the number of shards that it was begun with."""

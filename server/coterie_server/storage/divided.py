@@ -60,6 +60,19 @@ def not_its_part(part: str, store: str) -> StoreError:
     )
 
 
+def _lacks_main(path: Path, parts: int) -> StoreError:
+    """What is said where there are only the parts of a store, and no mark tells of more."""
+    return StoreError(
+        f"{path} is gone, with the topics, users and ACLs, and {part_path(path, 0, parts)} is"
+        " there: put the right one back; or, if what it held may be lost, start `coterie serve`"
+        ' once with --accept-data-loss. The documentation says more under "Recover a store"'
+    )
+
+
+def _has_content(path: Path) -> bool:
+    return path.exists() and path.stat().st_size > 0
+
+
 def _parts_there(path: Path) -> int:
     """Of how many parts there is the first one; 0 if there is none."""
     main = path.resolve()
@@ -122,7 +135,9 @@ class DividedStore(Store):
                 " documentation"
             )
         # Where only the main file was lost, what the others hold is still to be found.
-        left = 0 if self._path.exists() else _parts_there(self._path)
+        left = 0 if _has_content(self._path) else _parts_there(self._path)
+        if left and not self._accept_loss:
+            raise _lacks_main(self._path, left)
         await self._main.open()
         try:
             files = await self._main.agree_on_files(left or self._wanted)

@@ -87,15 +87,17 @@ class PartitionEnds:
         """Take note of what another node knows of a partition that exists."""
         self._note((((topic, partition), offset),), self.deletions)
 
-    def recover(self, rows: Iterable[OffsetRow], partitions: Mapping[str, int]) -> None:
+    def recover(self, rows: Iterable[OffsetRow], partitions: Mapping[str, int] | None) -> None:
         """Take note of offsets that were read from the store.
 
-        `partitions` says how many each topic has; offsets of others are on their way out.
+        `partitions` says how many each topic has; offsets of others are on their way out.  None
+        if that is not known, as of topics that are still to be made anew.
         """
         known = (
             ((row.topic, row.partition), row.offset)
             for row in rows
-            if 0 <= row.partition < partitions.get(row.topic, 0)
+            if row.partition >= 0
+            and (partitions is None or row.partition < partitions.get(row.topic, 0))
         )
         self._note(known, self.deletions)
 

@@ -83,3 +83,20 @@ def test_generations_leave_room_for_further_losses_whatever_the_date(
     world.accept_loss({})
     last_token(world)
     assert world.group().generation < 2**31 / share
+
+
+def test_offsets_stay_though_their_topic_is_lost(world: World) -> None:
+    """It need not have been deleted, and can be made anew."""
+    world.commit({("t", 0): 7, ("t", 3): 8}, group_id="g")
+    size = world.topics.pop("t")
+    world.accept_loss(dict(world.store))
+    assert committed(world) == {("t", 0): 7, ("t", 3): 8}
+    world.topics["t"] = size
+    world.crash()
+    assert committed(world) == {("t", 0): 7, ("t", 3): 8}
+
+
+def committed(world: World) -> dict[tuple[str, int], int]:
+    """The offsets of the group."""
+    rows = world.table.groups["g"].offsets.rows()
+    return {(row.topic, row.partition): row.offset for row in rows}

@@ -203,6 +203,39 @@ async def test_loss_that_is_accepted_by_the_only_node_is_said_to_be_so(
     assert not any("other nodes" in said for said in warned)
 
 
+async def lose_topics(store: MemoryStore) -> None:
+    """Have a group commit 7 in a topic, and lose all topics."""
+    node = node_on(store, 1, companions=())
+    await node.start({"t": 1})
+    partition = m.OffsetCommitRequestPartition(
+        partition_index=0, committed_offset=7, committed_metadata=None
+    )
+    topic = m.OffsetCommitRequestTopic(name="t", partitions=(partition,))
+    request = Pending(m.OffsetCommitRequest(group_id="g", topics=(topic,)), 7)
+    node.handle(cast("Exchange", request))
+    assert (await request.answer).topics[0].partitions[0].error_code == ErrorCode.NONE
+    await node.stop()
+    (lease,) = await store.claim([-1], "ann", LONG_LEASE_MS)
+    await store.append(lease, [(key, None) for key, _ in await store.load(-1)])
+    await store.release([lease])
+
+
+@pytest.mark.parametrize("topics", [{}, {"t": 1}])
+async def test_offsets_in_lost_topics_are_kept_by_a_start_that_accepts_the_loss(
+    store: MemoryStore, caplog: pytest.LogCaptureFixture, topics: dict[str, int]
+) -> None:
+    """They are told of if they go with the next one, as their topics were not made anew."""
+    await lose_topics(store)
+    node = node_on(store, 1, accept_loss=True, companions=())
+    await node.start(topics)
+    group = node.group("g")
+    assert group is not None
+    assert group.offsets["t", 0].offset == 7
+    await node.stop()
+    warned = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert any("topics that the store lacks" in said for said in warned) == (not topics)
+
+
 async def test_topic_is_made_though_the_topics_change_hands_meanwhile(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -97,6 +97,21 @@ def test_part_that_is_gone_with_its_mark_is_missed(tmp_path: Path) -> None:
         asyncio.run(content(DividedStore(tmp_path / "c.db")))
 
 
+@pytest.mark.parametrize("left", ["nothing", "an empty file"])
+@pytest.mark.parametrize("files", [1, 2])
+def test_main_file_that_is_gone_with_its_mark_is_missed(
+    tmp_path: Path, left: str, files: int
+) -> None:
+    """It would be begun anew without topics, and groups drop the offsets of those that are gone."""
+    asyncio.run(fill(DividedStore(tmp_path / "c.db", files=2)))
+    for path in tmp_path.glob("c.db*"):
+        path.unlink()
+    if left == "an empty file":
+        (tmp_path / "c.db").touch()
+    with pytest.raises(StoreError, match=r"c\.db is gone, .*c-1-of-2\.db is there"):
+        asyncio.run(content(DividedStore(tmp_path / "c.db", files=files)))
+
+
 def test_part_of_another_store_is_refused(tmp_path: Path) -> None:
     for name in ("x", "y"):
         asyncio.run(fill(DividedStore(tmp_path / name / "c.db", files=2)))
