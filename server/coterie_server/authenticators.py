@@ -36,6 +36,7 @@ from coterie_server.security.sasl import (
     VerifyToken,
     node_conversation,
 )
+from coterie_server.storage.agreed import agreed_bytes
 
 if TYPE_CHECKING:
     from coterie_server.config.listeners import ListenerOptions
@@ -50,6 +51,8 @@ _log = get_logger(__name__)
 
 _NONCE_BYTES: Final = 24
 _KEY_BYTES: Final = 32
+#: Under what name the nodes of a store keep the secret that they share.
+_SHARED: Final = "cluster.secret"
 
 #: How passwords of the settings are kept in memory.
 _STRONGEST: Final = (ScramMechanism.SCRAM_SHA_512,)
@@ -85,7 +88,7 @@ class Authenticators:
         All nodes on the store share a secret, by which they know each other.
         """
         settings = options.settings
-        secret = bytes.fromhex(await store.agree("cluster.secret", secrets.token_hex(32)))
+        secret = await store.agree(_SHARED, secrets.token_hex(32))
         plain: dict[str, Stored] = {}
         for each in options.listeners:
             own = settings.for_listener(each.name)
@@ -93,7 +96,8 @@ class Authenticators:
             users = jaas_users(key, own.plain_sasl_jaas_config)
             made = [FirstUser(name, _STRONGEST, password) for name, password in users.items()]
             plain[each.name] = await _stored(made)
-        return cls(settings, connection_limits(settings, {}), secret, plain)
+        known = agreed_bytes(store.url, _SHARED, secret)
+        return cls(settings, connection_limits(settings, {}), known, plain)
 
     def add_to(self, terms: Terms, listener: ListenerOptions) -> Terms:
         """The terms of a listener, with what authenticates its clients."""

@@ -20,7 +20,7 @@ from coterie_server.net.check_queue import Job
 from coterie_server.net.guard import Authenticator
 from coterie_server.security import ScramMechanism, SecurityProtocol
 from coterie_server.server import Server
-from coterie_server.storage import open_store
+from coterie_server.storage import StoreError, open_store
 from tests.live.wire import Wire
 
 SASL, PLAINTEXT = SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.PLAINTEXT
@@ -214,3 +214,11 @@ async def test_clients_that_wait_for_a_node_are_hung_up_on_if_it_is_stopped_firs
         await asyncio.wait({starting})
     await wire.until_closed()
     wire.close()
+
+
+@pytest.mark.asyncio
+async def test_secret_that_is_none_is_called_damage() -> None:
+    async with open_store("memory:") as store:
+        await store.agree("cluster.secret", "no hex")
+        with pytest.raises(StoreError, match=r"what it has as cluster\.secret was never agreed on"):
+            await Authenticators.make(ServerOptions(settings=Settings()), store)

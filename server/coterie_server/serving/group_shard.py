@@ -52,8 +52,8 @@ async def _know_already() -> None:
     """Have nothing to find out."""
 
 
-def _do_nothing() -> None:
-    """Tell nothing to any group."""
+def _do_nothing(*_: object) -> None:
+    """Tell nothing to any group, or accept all."""
 
 
 @dataclass(eq=False, slots=True)
@@ -79,10 +79,12 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
         make: Callable[[], GroupCoordinator],
         *,
         is_lossy: bool = False,
+        check: Callable[[GroupCoordinator], None] = _do_nothing,
         know_topics: Callable[[], Awaitable[None]] = _know_already,
     ) -> None:
         super().__init__(shard, context)
         self._make = make
+        self._check = check
         self._listeners = context.listeners
         self._forget_groups = context.forget
         #: The groups that it had when it let go of its core.
@@ -135,6 +137,7 @@ class GroupShard(ServedShard[GroupCoordinator, Record, PendingRequest]):
             lacks_topics=self._lacks_topics,
             timeline=timeline,
         )
+        self._check(coordinator)
         outcome.events[:] = map(self._with_fence, outcome.events)
         for group in coordinator.groups.values():
             sizes = None if self._lacks_topics else coordinator.table.topics

@@ -8,7 +8,8 @@ refused as Kafka does, so that clients ask for the right one.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from coterie_server.group import CommitOrder, GroupCoordinator
 from coterie_server.log.limits import LimitLog
@@ -32,6 +33,8 @@ from coterie_server.serving.clock import Alarm, Ticker
 from coterie_server.serving.group_shard import fire_due, load_all, tell_of_topics
 from coterie_server.serving.node_options import NodeOptions
 from coterie_server.serving.router import Router
+from coterie_server.serving.strays import refuse_strays
+from coterie_server.storage.agreed import agreed_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -56,6 +59,9 @@ if TYPE_CHECKING:
 __all__ = ["Node", "NodeOptions"]
 
 _log = get_logger(__name__)
+
+#: Under what name a store keeps the number of its shards.
+_SHARDS: Final = "shards"
 
 
 class Node:
@@ -144,7 +150,8 @@ class Node:
     async def _agree_on_shards(self) -> None:
         """A store keeps the number of shards that it was begun with."""
         wanted = self._options.shards
-        count = self._shard_count = int(await self._store.agree("shards", str(wanted)))
+        agreed = await self._store.agree(_SHARDS, str(wanted))
+        count = self._shard_count = agreed_number(self._store.url, _SHARDS, agreed)
         if count != wanted:
             _log.warning("the store keeps its number of shards", shards=count, set=wanted)
 
@@ -169,6 +176,7 @@ class Node:
                 date_of=self._clock.date_of,
             ),
             is_lossy=self._options.accept_loss,
+            check=partial(refuse_strays, self._store.url, shard, self._shard_count),
             know_topics=self._know_topics,
         )
 

@@ -28,7 +28,7 @@ from coterie_server.storage.guard import read_progress
 from coterie_server.storage.lock import FileLock, HeldError, locks_of_names
 from coterie_server.storage.mark import Mark, Progress, mark_path
 from coterie_server.storage.schema import explain, open_database
-from coterie_server.storage.transaction import FILES, read_agreed
+from coterie_server.storage.transaction import FILES, read_agreed, read_files
 
 __all__ = ["divide"]
 
@@ -58,7 +58,7 @@ def divide(path: Path, files: int) -> None:
     if files < 2 or not path.exists():  # one is the main file alone
         return
     with _explained(path), _opened(path) as main:
-        before = int(read_agreed(main, FILES) or 1)
+        before = read_files(main) or 1
         (begun,) = main.execute(_BEGUN).fetchone()
         if not begun or before >= files:
             return

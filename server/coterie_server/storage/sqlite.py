@@ -22,9 +22,9 @@ from coterie_server.storage.abc import (
 from coterie_server.storage.lock import FileLock, HeldError, locks_of_names, remove_stale
 from coterie_server.storage.schema import Connect
 from coterie_server.storage.transaction import (
-    FILES,
     Transaction,
     read_agreed,
+    read_files,
     read_records,
     read_survey,
 )
@@ -188,9 +188,9 @@ class SqliteStore(Store):
 
     async def agree_on_files(self, wanted: int) -> int:
         """Return of how many files the store consists, after settling that if it is new."""
-        known = await self._opened().read(lambda connection: read_agreed(connection, FILES))
+        known = await self._opened().read(read_files)
         if known is not None:
-            return int(known)
+            return known
         return await self._opened().write(lambda transaction: transaction.agree_on_files(wanted))
 
     async def count_files(self) -> int:

@@ -20,11 +20,20 @@ from coterie_server.storage.abc import (
     how_held,
     left_ms,
 )
+from coterie_server.storage.agreed import number_of_files
 from coterie_server.storage.busy import begin
 from coterie_server.storage.damage import check_record, checksum
 from coterie_server.storage.mark import Progress
 
-__all__ = ["FILES", "Broken", "Transaction", "read_agreed", "read_records", "read_survey"]
+__all__ = [
+    "FILES",
+    "Broken",
+    "Transaction",
+    "read_agreed",
+    "read_files",
+    "read_records",
+    "read_survey",
+]
 
 #: The name under which a store keeps the number of its files.
 FILES: Final = "files"
@@ -167,7 +176,7 @@ class Transaction:
         """Return of how many files the store consists, after settling that if it is new."""
         query = self._connection.execute("SELECT COUNT(*) FROM agreed WHERE name <> ?", (FILES,))
         (begun,) = query.fetchone()
-        return int(self.agree(FILES, "1" if begun else str(wanted)))
+        return number_of_files(self.agree(FILES, "1" if begun else str(wanted)))
 
     def replace_agreed(self, name: str, value: str) -> None:
         """Store a value under a name, whatever it was before."""
@@ -223,6 +232,12 @@ def read_agreed(connection: sqlite3.Connection, name: str) -> str | None:
     query = connection.execute("SELECT value FROM agreed WHERE name = ?", (name,))
     row = query.fetchone()
     return None if row is None else str(row[0])
+
+
+def read_files(connection: sqlite3.Connection) -> int | None:
+    """Return of how many files the store consists; None if that is not settled."""
+    text = read_agreed(connection, FILES)
+    return None if text is None else number_of_files(text)
 
 
 def read_survey(connection: sqlite3.Connection, now_ms: int) -> Survey:

@@ -203,17 +203,22 @@ async def test_loss_that_is_accepted_by_the_only_node_is_said_to_be_so(
     assert not any("other nodes" in said for said in warned)
 
 
-async def lose_topics(store: MemoryStore) -> None:
-    """Have a group commit 7 in a topic, and lose all topics."""
-    node = node_on(store, 1, companions=())
-    await node.start({"t": 1})
+async def commit(node: Node, group: str) -> None:
+    """Have a group commit 7 in the topic t."""
     partition = m.OffsetCommitRequestPartition(
         partition_index=0, committed_offset=7, committed_metadata=None
     )
     topic = m.OffsetCommitRequestTopic(name="t", partitions=(partition,))
-    request = Pending(m.OffsetCommitRequest(group_id="g", topics=(topic,)), 7)
+    request = Pending(m.OffsetCommitRequest(group_id=group, topics=(topic,)), 7)
     node.handle(cast("Exchange", request))
     assert (await request.answer).topics[0].partitions[0].error_code == ErrorCode.NONE
+
+
+async def lose_topics(store: MemoryStore) -> None:
+    """Have a group commit 7 in a topic, and lose all topics."""
+    node = node_on(store, 1, companions=())
+    await node.start({"t": 1})
+    await commit(node, "g")
     await node.stop()
     (lease,) = await store.claim([-1], "ann", LONG_LEASE_MS)
     await store.append(lease, [(key, None) for key, _ in await store.load(-1)])
@@ -234,6 +239,40 @@ async def test_offsets_in_lost_topics_are_kept_by_a_start_that_accepts_the_loss(
     await node.stop()
     warned = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
     assert any("topics that the store lacks" in said for said in warned) == (not topics)
+
+
+class Altered(MemoryStore):
+    """A store of which what was agreed on is not what it was."""
+
+    def __init__(self, shards: str) -> None:
+        super().__init__()
+        self.shards = shards
+
+    async def agree(self, name: str, value: str) -> str:
+        """Return what it has become."""
+        assert name == "shards"
+        return self.shards or await super().agree(name, value)
+
+
+@pytest.mark.parametrize("shards", ["many", "0", "-5", "", "5.0"])
+async def test_number_of_shards_that_is_none_is_called_damage(shards: str) -> None:
+    async with Altered(shards or " ") as store:
+        with pytest.raises(StoreError, match=r"damaged \(what it has as shards was never agreed"):
+            await node_on(store, 1, companions=()).start()
+
+
+async def test_groups_that_are_in_no_shard_of_theirs_are_not_taken_for_gone() -> None:
+    """By another number of shards, requests look for nearly all groups elsewhere."""
+    async with Altered("") as store:
+        node = node_on(store, 1, companions=())
+        await node.start({"t": 1})
+        for number in range(5):
+            await commit(node, f"g{number}")
+        await node.stop()
+        store.shards = "4"
+        node = node_on(store, 1, companions=())
+        with pytest.raises(StoreError, match=r"damaged \(group 'g\d' is in shard \d, but not by"):
+            await node.start()
 
 
 async def test_topic_is_made_though_the_topics_change_hands_meanwhile(

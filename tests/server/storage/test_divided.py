@@ -112,6 +112,17 @@ def test_main_file_that_is_gone_with_its_mark_is_missed(
         asyncio.run(content(DividedStore(tmp_path / "c.db", files=files)))
 
 
+@pytest.mark.parametrize("files", ["many", "0", "-1", "1.5"])
+def test_number_of_files_that_is_none_is_called_damage(tmp_path: Path, files: str) -> None:
+    path = tmp_path / "c.db"
+    asyncio.run(fill(DividedStore(path, files=2)))
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("UPDATE agreed SET value = ? WHERE name = 'files'", (files,))
+    for use in (lambda: asyncio.run(content(DividedStore(path))), lambda: divide(path, 4)):
+        with pytest.raises(StoreError, match=r"damaged \(it does not say of how many files"):
+            use()
+
+
 def test_part_of_another_store_is_refused(tmp_path: Path) -> None:
     for name in ("x", "y"):
         asyncio.run(fill(DividedStore(tmp_path / name / "c.db", files=2)))
