@@ -286,7 +286,7 @@ def explain(path: Path, error: sqlite3.Error) -> StoreError:
         case sqlite3.SQLITE_FULL:
             why = "the disk is full; make room on it"
         case sqlite3.SQLITE_IOERR:
-            why = "the disk reports an error; check it, and the system's log"
+            why = "the disk reports an error, or is full; check it, and the system's log"
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM | sqlite3.SQLITE_CANTOPEN:
             why = _UNWRITABLE
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
