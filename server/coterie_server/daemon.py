@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import gc
 import os
 import resource
@@ -113,14 +114,20 @@ def run(options: ServerOptions, supervised: Supervised | None = None) -> int:
             runner.run(serve(allowed, supervised=supervised))
     except REFUSALS as error:
         return complain(str(error))
-    except PermissionError as error:
+    except OSError as error:
         if error.filename is None:
             raise  # not one of the files that it reads at its start, such as its journal's
-        return complain(
-            f"{error.filename} can't be used: {error.strerror}. Check the rights on it and on its"
-            " folder."
-        )
+        return complain(f"{error.filename} can't be used: {error.strerror}.{_way_on(error)}")
     return 0
+
+
+def _way_on(error: OSError) -> str:
+    match error:
+        case PermissionError():
+            return " Check the rights on it and on its folder."
+        case OSError(errno=errno.EIO):
+            return " Check the disk, and the system's log."
+    return ""
 
 
 def complain(sentence: str) -> int:

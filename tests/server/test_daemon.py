@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import gc
 import os
 import resource
@@ -57,20 +58,26 @@ def run_python(
     return subprocess.run(command, env=environ, timeout=60, check=False, **streams)
 
 
-def test_a_file_that_may_not_be_read_at_the_start_is_named() -> None:
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (errno.EACCES, "Permission denied. Check the rights on it and on its folder."),
+        (errno.EIO, "Input/output error. Check the disk, and the system's log."),
+        (errno.ENOENT, "No such file or directory."),
+    ],
+)
+def test_a_file_that_cannot_be_read_at_the_start_is_named(error: int, said: str) -> None:
     """As one of the journal's; without a traceback."""
     code = (
-        "import sys; from coterie_server import daemon; from tests.server.test_daemon import *\n"
-        "async def serve(*_, **__): raise PermissionError(13, 'Permission denied', 'd/journal/j')\n"
+        "import os, sys; from coterie_server import daemon\n"
+        "from tests.server.test_daemon import *\n"
+        f"async def serve(*_, **__): raise OSError({error}, os.strerror({error}), 'd/journal/j')\n"
         "daemon.serve = serve; sys.exit(daemon.run(OPTIONS))"
     )
     ended = run_python(code, capture_output=True)
     assert ended.returncode == 1
     assert "Traceback" not in ended.stderr.decode()
-    assert ended.stderr.decode().splitlines()[-1] == (
-        "coterie: d/journal/j can't be used: Permission denied."
-        " Check the rights on it and on its folder."
-    )
+    assert ended.stderr.decode().splitlines()[-1] == f"coterie: d/journal/j can't be used: {said}"
 
 
 def test_what_is_told_is_written_at_once() -> None:

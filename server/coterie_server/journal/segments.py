@@ -39,14 +39,20 @@ def find_segments(
 ) -> Iterator[tuple[str, int, Path]]:
     """Each file of a journal with its node and first line number, sorted by these.
 
-    `name_of` says what a file that was compressed was called.
+    `name_of` says what a file that was compressed was called.  What has such a name and no end,
+    as a pipe, is none of them: reading it would wait for ever.
     """
     found = []
     for path in directory.iterdir():
         match = SEGMENT.fullmatch(name_of(path))
-        if match is not None:
+        if match is not None and not _is_endless(path):
             found.append((match["node"], int(match["seq"]), path))
     yield from sorted(found)
+
+
+def _is_endless(path: Path) -> bool:
+    """Whether a path is of a pipe, a socket or a device."""
+    return path.exists() and not (path.is_file() or path.is_dir())
 
 
 def last_numbers(path: Path) -> tuple[int, int] | None:

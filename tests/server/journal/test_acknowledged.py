@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from coterie_protocol.journal import (
     write_line,
 )
 from coterie_protocol.journal_text import segment_name
-from coterie_server.journal import AcknowledgedState, read_acknowledged
+from coterie_server.journal import AcknowledgedState, read_acknowledged, read_journal
 
 COMMIT = OffsetsCommitted(group="g", member="", generation=-1, offsets={"t": {"0": 5}})
 EMPTIED = GroupEmptied(group="g", generation=4)
@@ -51,6 +52,13 @@ def loss(
 
 def test_a_store_that_knows_as_much_lacks_nothing(tmp_path: Path) -> None:
     assert loss(journal(tmp_path, EMPTIED, COMMIT), generation=4, committed_ms=2_000) is None
+
+
+def test_a_pipe_is_passed_over(tmp_path: Path) -> None:
+    """It has nothing to read, and whoever reads it waits for ever."""
+    os.mkfifo(tmp_path / segment_name("1", 2))
+    assert loss(journal(tmp_path, EMPTIED), generation=3) is not None
+    assert len(list(read_journal(tmp_path))) == 1
 
 
 def test_a_store_that_knows_more_lacks_nothing(tmp_path: Path) -> None:
