@@ -113,6 +113,10 @@ class Guard:
         self._connection = connection
         self._version = self._data_version()
         self._opened = self._look()
+        # The index of the log is in memory that all who have the database open share by this file:
+        # those who open it later would get another one, and write over what these have written.
+        self._index = f"{self._path}-shm"
+        self._opened_index = _stat(self._index)
         _kept_files.join(self._opened[0])
         self._seen = self._opened
         # When another process was last seen to have committed.
@@ -187,7 +191,8 @@ class Guard:
         return is_log_as_before and time.monotonic() - self._joined_at <= _COPIED_WITHIN_S
 
     def _check_identities(self, seen: _Look) -> None:
-        for path, before, found in zip(self._files, self._opened, seen, strict=True):
+        paths, opened = (*self._files, self._index), (*self._opened, self._opened_index)
+        for path, before, found in zip(paths, opened, (*seen, _stat(self._index)), strict=True):
             if before is None or (found is not None and found[:2] == before[:2]):
                 continue
             what = "was replaced" if found is not None else "is gone"

@@ -290,7 +290,7 @@ async def test_torn_mark_is_enough(tmp_path: Path) -> None:
 # While it is open
 
 
-@pytest.mark.parametrize("suffix", ["", "-wal"])
+@pytest.mark.parametrize("suffix", ["", "-wal", "-shm"])
 async def test_a_file_that_is_deleted_is_noticed_at_the_next_write(
     tmp_path: Path, suffix: str
 ) -> None:
