@@ -55,7 +55,7 @@ def divide(path: Path, files: int) -> None:
 
     A store that is still to be made is left to who opens it.  Raises `StoreError`.
     """
-    if files < 2 or not path.exists():  # one is the main file alone
+    if files < 2 or not path.exists() or not path.stat().st_size:  # one is the main file alone
         return
     with _explained(path), _opened(path) as main:
         before = read_files(main) or 1

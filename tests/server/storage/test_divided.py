@@ -108,6 +108,7 @@ def test_main_file_that_is_gone_with_its_mark_is_missed(
         path.unlink()
     if left == "an empty file":
         (tmp_path / "c.db").touch()
+    divide(tmp_path / "c.db", files)  # which makes no store of it
     with pytest.raises(StoreError, match=r"c\.db is gone, .*c-1-of-2\.db is there"):
         asyncio.run(content(DividedStore(tmp_path / "c.db", files=files)))
 
