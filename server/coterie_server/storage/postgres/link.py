@@ -7,7 +7,7 @@ import contextlib
 import math
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import asyncpg
 
@@ -17,23 +17,21 @@ from coterie_server.storage.postgres.address import Address
 from coterie_server.storage.postgres.attempts import Attempts
 from coterie_server.storage.postgres.errors import (
     FAILURES,
-    ReadOnlyError,
     StandbyError,
-    UnconfirmedError,
     explain,
     is_full,
     is_refusal,
     is_undone,
 )
+from coterie_server.storage.postgres.session import Session
 
-__all__ = ["ANSWER_S", "Link", "Session"]
+__all__ = ["ANSWER_S", "Link"]
 
 T = TypeVar("T")
 Host = tuple[str | None, int | None]
 
 #: How long a statement may take.  Disks that stand still for seconds do recover.
 ANSWER_S: Final = 10.0
-_CLOSE_S: Final = 1.0
 #: How much longer a statement may wait on the server than its caller, who is to give up first.
 _LONGER_S: Final = 0.5
 #: After how long without a call a connection is tried, before firewalls forget it, and how long
@@ -45,97 +43,35 @@ _TRIED_S: Final = 2.0
 _ATTEMPT_S: Final = 5.0
 #: How long to leave it at that if a connection can't be made now and no call wants one.
 _LEFT_S: Final = 10.0
-#: Has a transaction be durable, and the server warn if it is not.  The setting may be switched off
-#: at any moment, also between the statements of one transaction.  And has it wait for locks for not
-#: much longer than its caller waits for the answer.
-_DURABLY: Final = (
-    "SELECT set_config('synchronous_commit', coalesce("
-    "nullif(current_setting('synchronous_commit'), 'off'), 'on'), true),"
-    " set_config('client_min_messages', 'warning', true),"
-    " set_config('lock_timeout', '{patience_ms}', true); "
-)
-#: The function of the server which warns that somebody has cancelled the wait for a standby.  It
-#: says so in any language.
-_WAITS_FOR_STANDBY: Final = "SyncRepWaitForLSN"
-#: After how long the server ends a transaction of a node that is paused, with the locks it holds.
-_PAUSED_MS: Final = 2000
 #: Pauses between attempts to connect; the last one is repeated.
 _PAUSES_S: Final = (0.02, 0.05, 0.1, 0.2, 0.4)
 
 
-class Session:
-    """An open connection."""
-
-    def __init__(self, connection: Any) -> None:  # noqa: ANN401  # asyncpg has no types
-        self._connection = connection
-        connection.add_log_listener(self._hear)
-        self._is_unconfirmed = False
-        #: What makes a transaction durable, where the server would not do so by itself.
-        self.durably = ""
-        #: How long a transaction may wait for a lock.  One that was given up would go on waiting
-        #: on the server, where each takes up a connection.
-        self.patience_ms = 0
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the connection is not known to be lost."""
-        return not self._connection.is_closed()
-
-    async def execute(self, statements: str) -> int:
-        """Run statements, all or none; return the count in the last one's result.
-
-        They are one message and, if there are several, one transaction.
-        """
-        self._is_unconfirmed = False
-        durably = self.durably.format(patience_ms=self.patience_ms)
-        status = await self._connection.execute(durably + statements)
-        if self._is_unconfirmed:
-            raise UnconfirmedError
-        return int(status.rpartition(" ")[2]) if status[-1:].isdigit() else 0
-
-    def _hear(self, _connection: object, said: Any) -> None:  # noqa: ANN401  # asyncpg's
-        """Take in a warning, which comes before the answer that it concerns."""
-        if getattr(said, "server_source_function", None) == _WAITS_FOR_STANDBY:
-            self._is_unconfirmed = True
-
-    async def fetch(self, query: str, *values: object) -> list[Any]:
-        """Return the rows of a query."""
-        # A pooler would give each step of it another session if there were no transaction.
-        await self._connection.execute(
-            f"BEGIN; SET LOCAL lock_timeout TO {self.patience_ms};"
-            f" SET LOCAL idle_in_transaction_session_timeout TO {_PAUSED_MS}"
-        )
-        try:
-            rows: list[Any] = await self._connection.fetch(query, *values)
-        except asyncpg.PostgresError:
-            if self.is_open:
-                await self._connection.execute("ROLLBACK")
-            raise
-        # A call that is cancelled, or times out, gives its connection up: it would wait here, and
-        # fail instead of being cancelled.
-        await self._connection.execute("COMMIT")
-        return rows
-
-    async def close(self) -> None:
-        """Say goodbye, but not for long."""
-        with contextlib.suppress(*FAILURES):
-            await self._connection.close(timeout=_CLOSE_S)
-
-    def abort(self) -> None:
-        """Give the connection up at once."""
-        self._connection.terminate()
+def _do_nothing() -> None:
+    """Have no other link give way."""
 
 
 class Link:
-    """One connection to the database, for one call at a time."""
+    """One connection to the database, for one call at a time.
+
+    With `has_spare`, calls go another way if the server takes no more connections, and don't wait.
+    Otherwise `make_room` has a link give way that can.
+    """
 
     def __init__(
-        self, address: Address, answer_s: float = ANSWER_S, *, has_spare: bool = False
+        self,
+        address: Address,
+        answer_s: float = ANSWER_S,
+        *,
+        has_spare: bool = False,
+        make_room: Callable[[], None] = _do_nothing,
     ) -> None:
         self._address = address
         self._answer_s = answer_s
-        #: Whether calls go another way if the server takes no more connections, and don't wait.
         self._has_spare = has_spare
+        self._make_room = make_room
+        #: Whether the connection is to be given up as soon as no call is under way.
+        self._gives_way = False
         #: The servers, the one that was last found good first.
         self._hosts: list[Host] = list(address.hosts or ((None, None),))
         self._session: Session | None = None
@@ -237,6 +173,17 @@ class Link:
             yield
         finally:
             self._lock.release()
+            if self._gives_way:
+                self.abort()
+
+    def give_way(self) -> bool:
+        """Give the connection up, for another one to be made; False if there is none to give up."""
+        if not self.is_open or self._gives_way:
+            return False
+        self._gives_way = True
+        if not self._lock.locked():
+            self.abort()
+        return True
 
     def _end_if_cancelled(self) -> None:
         """End a call that was cancelled, though what it was doing failed at that."""
@@ -295,6 +242,8 @@ class Link:
                     is_final = is_refusal(error) or (self._has_spare and is_full(error))
                     if is_final or loop.time() + pause_s > until:
                         break
+                    if is_full(error):
+                        self._make_room()
                 else:
                     return self._session
                 await asyncio.sleep(pause_s)
@@ -337,7 +286,7 @@ class Link:
             raise asyncpg.ClientConfigurationError(why) from error
         session = Session(connection)
         try:
-            await _prepare(session)
+            await session.prepare()
         except BaseException:
             session.abort()
             raise
@@ -345,7 +294,7 @@ class Link:
 
     def abort(self) -> None:
         """Give the connection up; the next call makes another."""
-        session, self._session = self._session, None
+        session, self._session, self._gives_way = self._session, None, False
         if session is not None:
             session.abort()
 
@@ -359,24 +308,6 @@ class Link:
 
 async def _try_out(session: Session) -> None:
     await session.execute("SELECT 1")
-
-
-async def _prepare(session: Session) -> None:
-    """See that what is written to a session will be durable."""
-    # Distributed databases lack some of these settings, or say that they have them.
-    settings = dict(
-        await session.fetch(
-            "SELECT name, setting FROM pg_catalog.pg_settings"
-            " WHERE name IN ('transaction_read_only', 'default_transaction_read_only',"
-            " 'synchronous_commit')"
-            " UNION ALL SELECT 'version', version()"
-        )
-    )
-    if settings.get("transaction_read_only") == "on":
-        is_told = settings.get("default_transaction_read_only") == "on"
-        raise ReadOnlyError if is_told else StandbyError
-    if "synchronous_commit" in settings and settings["version"].startswith("PostgreSQL"):
-        session.durably = _DURABLY
 
 
 def _cancellations() -> int:

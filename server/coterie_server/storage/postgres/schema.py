@@ -11,7 +11,7 @@ import asyncpg
 from coterie_server.storage.abc import StoreError
 from coterie_server.storage.postgres.address import quoted
 from coterie_server.storage.postgres.errors import sqlstate
-from coterie_server.storage.postgres.link import Session
+from coterie_server.storage.postgres.session import Session
 from coterie_server.storage.postgres.sql import NO_TIMELINE, Statements
 
 __all__ = ["VERSION", "open_schema"]

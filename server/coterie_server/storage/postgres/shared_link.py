@@ -9,7 +9,8 @@ from typing import Final, TypeVar
 from coterie_server.log.logger import get_logger
 from coterie_server.storage.abc import StoreError
 from coterie_server.storage.postgres.errors import is_full
-from coterie_server.storage.postgres.link import Link, Session
+from coterie_server.storage.postgres.link import Link
+from coterie_server.storage.postgres.session import Session
 
 __all__ = ["SharedLink", "Shortage"]
 

@@ -23,10 +23,11 @@ from coterie_server.storage.damage import Damage, check_record
 from coterie_server.storage.postgres.address import Address
 from coterie_server.storage.postgres.lanes import Lanes
 from coterie_server.storage.postgres.leases import LeaseTable
-from coterie_server.storage.postgres.link import ANSWER_S, Link, Session
+from coterie_server.storage.postgres.link import ANSWER_S, Link
 from coterie_server.storage.postgres.literals import key_of
 from coterie_server.storage.postgres.readers import Readers, Start
 from coterie_server.storage.postgres.schema import open_schema
+from coterie_server.storage.postgres.session import Session
 from coterie_server.storage.postgres.shared_link import SharedLink, Shortage
 from coterie_server.storage.postgres.sql import Changes, Statements
 
@@ -63,8 +64,13 @@ class _Opened:
     connections: int = 0
 
     @property
+    def shared(self) -> list[Link]:
+        """Those that a node can do without."""
+        return [*self.writers, *self.readers]
+
+    @property
     def links(self) -> list[Link]:
-        return [*self.writers, *self.readers, self.work, self.heartbeat]
+        return [*self.shared, self.work, self.heartbeat]
 
     async def make_sure(self, *, of_all: bool) -> None:
         """Have all connections, or those that were made once, and such that work."""
@@ -77,7 +83,7 @@ class _Opened:
         """Suspect all other connections if the one for renewals was lost: they go the same way."""
         before, self.connections = self.connections, self.heartbeat.connections
         if 0 < before < self.connections:
-            for link in (*self.writers, *self.readers, self.work):
+            for link in (*self.shared, self.work):
                 link.suspect()
 
 
@@ -130,7 +136,13 @@ class PostgresStore(Store):
         )
 
     def _link(self, *, has_spare: bool = False) -> Link:
-        return Link(self._address, self._answer_s, has_spare=has_spare)
+        return Link(self._address, self._answer_s, has_spare=has_spare, make_room=self._make_room)
+
+    def _make_room(self) -> None:
+        """Give up a connection without which a node can do, so that it gets one that it needs."""
+        if self._opened is not None:
+            # The first of each kind are used before the others.
+            any(link.give_way() for link in reversed(self._opened.shared))
 
     async def _open_schema(self, session: Session) -> Statements:
         return await open_schema(session, self.url, self._address.schema)

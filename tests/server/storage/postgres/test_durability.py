@@ -11,7 +11,8 @@ import pytest_asyncio
 
 from coterie_server.storage.abc import StoreError
 from coterie_server.storage.postgres.address import Address
-from coterie_server.storage.postgres.link import Link, Session
+from coterie_server.storage.postgres.link import Link
+from coterie_server.storage.postgres.session import Session
 from tests.support.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.asyncio

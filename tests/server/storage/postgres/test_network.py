@@ -13,6 +13,7 @@ import pytest
 from coterie_server.storage.abc import FencedError, Lease, Store, StoreError
 from coterie_server.storage.postgres import PostgresStore, link
 from coterie_server.storage.postgres.address import Address
+from coterie_server.storage.postgres.session import Session
 from coterie_server.storage.postgres.store import LANES, READERS
 from tests.server.storage.doubles import Database
 from tests.support.postgres_server import PostgresServer
@@ -401,7 +402,7 @@ async def test_server_that_is_silent_is_tried_once(
             alone.abort()
 
 
-async def _nothing(_: link.Session) -> None:
+async def _nothing(_: Session) -> None:
     pass
 
 
@@ -447,13 +448,13 @@ async def test_many_shards_are_read_in_few_round_trips(
     for shard in range(50):
         await distant.append(await claimed(distant, shard), [(b"a", b"%d" % shard)])
     queries: list[str] = []
-    fetch = link.Session.fetch
+    fetch = Session.fetch
 
-    async def noted(session: link.Session, query: str, *values: object) -> list[Any]:
+    async def noted(session: Session, query: str, *values: object) -> list[Any]:
         queries.append(query)
         return await fetch(session, query, *values)
 
-    monkeypatch.setattr(link.Session, "fetch", noted)
+    monkeypatch.setattr(Session, "fetch", noted)
     found = await asyncio.gather(*map(distant.load, range(50)))
     assert found == [[(b"a", b"%d" % shard)] for shard in range(50)]
     assert sum("place" in query for query in queries) == READERS
@@ -474,14 +475,14 @@ async def test_append_that_is_fenced_keeps_no_other_shard_waiting_for_long(
                 await late
 
 
-async def _never(_: link.Session) -> None:
+async def _never(_: Session) -> None:
     await asyncio.Event().wait()
 
 
 async def test_failure_is_told_though_there_was_no_time_to_connect_again(
     postgres: PostgresServer, proxy: TcpProxy
 ) -> None:
-    async def fail(_: link.Session) -> None:
+    async def fail(_: Session) -> None:
         proxy.hold_requests()
         raise ConnectionResetError("something pulled the plug")
 
@@ -491,7 +492,7 @@ async def test_failure_is_told_though_there_was_no_time_to_connect_again(
 
 
 async def test_call_that_nobody_has_cancelled_fails(postgres: PostgresServer) -> None:
-    async def give_up(_: link.Session) -> None:
+    async def give_up(_: Session) -> None:
         raise asyncio.CancelledError
 
     alone = link.Link(Address.parse(postgres.url()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from uuid import uuid4
@@ -117,3 +118,36 @@ async def test_connections_are_shared_no_longer_than_need_be(
         for lease in leases:
             await store.append(lease, [(b"a", b"2")])
     assert "connections are shared no more" in caplog.text
+
+
+@pytest.mark.parametrize("made_first", ["for renewals", "for appends"])
+async def test_connections_without_which_nothing_goes_on_get_room_from_the_others(
+    made_first: str, postgres: PostgresServer, database: Database, schema: str
+) -> None:
+    """After a restart of the server, say, to which others have connected meanwhile.
+
+    Those that were made again first would keep for themselves what is left.
+    """
+    role = f"few_{uuid4().hex[:8]}"
+    await database.run(f"CREATE ROLE {role} LOGIN")
+    await database.run(f"CREATE SCHEMA {schema} AUTHORIZATION {role}")
+    async with PostgresStore(postgres.url(user=role, schema=schema)) as store:
+        leases = await store.claim(range(10), "ann", TTL_MS)
+
+        async def append_to_all() -> None:
+            await asyncio.gather(*(store.append(lease, [(b"a", b"1")]) for lease in leases))
+
+        async def renew() -> None:
+            assert len(await store.renew("ann", b"note", leases, TTL_MS)) == len(leases)
+
+        await renew()
+        await append_to_all()
+        await database.run(f"ALTER ROLE {role} CONNECTION LIMIT 3")
+        async with database.connected() as connection:
+            query = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = $1"
+            await connection.execute(query, role)
+        steps = [renew, append_to_all]
+        for step in steps if made_first == "for renewals" else reversed(steps):
+            await step()
+        assert {lease.shard for lease in await store.claim([10, 11], "ann", TTL_MS)} == {10, 11}
+        await append_to_all()
