@@ -203,9 +203,9 @@ class Caller:
 
     async def to_controller(self, message: Any, deadline_s: float) -> Any:
         """Send a request once, to the controller."""
-        if self.network.controller is None:
+        if self.network.nodes.controller is None:
             await self.cluster(deadline_s)
-        controller = self.network.controller
+        controller = self.network.nodes.controller
         if controller is None:
             raise NotControllerError("the cluster names no controller yet")
         try:
@@ -218,7 +218,7 @@ class Caller:
 
     def forget_controller(self) -> None:
         """Look up the controller again before the next request to it."""
-        self.network.controller, self._is_misled = None, True
+        self.network.nodes.controller, self._is_misled = None, True
 
     def forgetting_controller(self, error: E) -> E:
         """The same error; if it says that the node is not the controller, forget the controller."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random as _random
 from asyncio import FIRST_COMPLETED
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Self
 
 from coterie_client import checks
@@ -28,7 +28,6 @@ from coterie_client.wire.addresses import (
     Bootstrap,
     Lane,
     NodeAddress,
-    named_nodes,
     parse_bootstrap,
 )
 from coterie_client.wire.channel import ConnectionLimits, Counters
@@ -36,9 +35,9 @@ from coterie_client.wire.connection import Connection
 from coterie_client.wire.deadlines import wait_for_task
 from coterie_client.wire.dialling import Dial, default_dial, dial_tcp
 from coterie_client.wire.node import Node, Slot
+from coterie_client.wire.nodes import Nodes
 from coterie_client.wire.security import PLAINTEXT, Security
 from coterie_client.wire.versions import api_of
-from coterie_protocol.messages import FindCoordinatorResponse, MetadataResponse
 
 __all__ = ["RECONNECT", "Network"]
 
@@ -92,27 +91,22 @@ class Network:
         self._reconnect = reconnect
         self._dial = dial or default_dial.get() or dial_tcp
         self._random = random
-        self._nodes: dict[NodeAddress, Node] = {}
-        self._known: dict[int, NodeAddress] = {}
-        # The ids under which addresses were ever named.
-        self._ids: dict[NodeAddress, int] = {}
+        self.nodes = Nodes(self._bootstrap, self._make_node, random)
         # Replaced connections that still have pending answers.
         self._replaced: set[Connection] = set()
         self._closed = False
         #: What has happened on the connections so far.
         self.counters = Counters()
-        #: The controller according to the last Metadata answer; None if it named none.
-        self.controller: NodeAddress | None = None
         security.tls_context()  # report unreadable files early
 
     @property
     def known(self) -> dict[int, NodeAddress]:
         """The cluster's nodes by id, as far as known."""
-        return dict(self._known)
+        return dict(self.nodes.known)
 
     def id_of(self, address: NodeAddress) -> int | None:
         """The id of the node that servers have named by an address; None if none has."""
-        return self._ids.get(address)
+        return self.nodes.id_of(address)
 
     @property
     def closed(self) -> bool:
@@ -146,12 +140,12 @@ class Network:
         """
         deadline_s = asyncio.get_running_loop().time() + timeout_s
         if isinstance(to, NodeAddress):
-            return await self._ask(self._node(to), message, lane, deadline_s, on_sent)
+            return await self._ask(self.nodes[to], message, lane, deadline_s, on_sent)
         return await self._ask_any(message, to, lane, deadline_s)
 
     async def _ask_any(self, message: Any, to: AnyNode, lane: Lane, deadline_s: float) -> Any:
         loop = asyncio.get_running_loop()
-        left = self._candidates(to, lane) if to.but is None else self._others(to, to.but, lane)
+        left = self.nodes.candidates(to, lane)
         if len(left) == 1:
             return await self._ask(left[0], message, lane, deadline_s)
         asked: dict[asyncio.Task[Any], Node] = {}
@@ -178,39 +172,6 @@ class Network:
                 task.cancel()
         raise _sum_of(failures)
 
-    def _candidates(self, to: AnyNode, lane: Lane) -> list[Node]:
-        """All nodes, those most likely to answer soon first."""
-        now_s = asyncio.get_running_loop().time()
-        known = tuple(dict.fromkeys(self._known.values()))
-        # Each client starts at a random node, so that not all of them choose the same.
-        start = int(self._random() * len(known))
-        addresses = dict.fromkeys((*known[start:], *known[:start], *self._bootstrap))
-        nodes = [self._node(address) for address in addresses]
-        if to.anew and len(nodes) > 1:
-            start = int(self._random() * len(nodes))
-            nodes = nodes[start:] + nodes[:start]
-            # The one that knows may be one that has failed before.
-            return sorted(nodes, key=lambda node: node.backoff.wait_s(now_s) > 0)
-        return sorted(
-            nodes,
-            key=lambda node: (
-                node.is_slow,
-                not node.connected(lane),
-                node.backoff.failures > 0,
-                node.backoff.wait_s(now_s),
-            ),
-        )
-
-    def _others(self, to: AnyNode, but: NodeAddress, lane: Lane) -> list[Node]:
-        """All nodes that are known by what they advertise, but for one.
-
-        A bootstrap address may be another name of just that one.
-        """
-        known = set(self._known.values()) - {but}
-        if not known:
-            raise ConnectionFailedError(f"No node is known but {but}.")
-        return [node for node in self._candidates(to, lane) if node.address in known]
-
     async def _ask(
         self,
         node: Node,
@@ -232,7 +193,7 @@ class Network:
             raise
         node.backoff.succeeded()
         node.is_slow = False
-        self._learn(answer)
+        self.nodes.learn(answer)
         return answer
 
     # Connections
@@ -241,6 +202,7 @@ class Network:
         """The node's connection for a lane; if there is none, all requests wait for one attempt."""
         self._refuse_if_closed()
         loop = asyncio.get_running_loop()
+        node = self.nodes.use(node)
         slot = node.slots[lane]
         connection = slot.connection
         if connection is not None and connection.expired(loop.time()):
@@ -308,30 +270,12 @@ class Network:
             self._replaced = {c for c in self._replaced if not c.closed} | {connection}
             connection.finish()
 
-    def _node(self, address: NodeAddress) -> Node:
-        if address not in self._nodes:
-            self._nodes[address] = Node(address, Backoff(self._reconnect, self._random))
-        return self._nodes[address]
-
-    def _learn(self, answer: Any) -> None:
-        """Remember the nodes that an answer names."""
-        if isinstance(answer, MetadataResponse) and answer.brokers:
-            named = named_nodes(answer)
-            self._known = named
-            self.controller = named.get(answer.controller_id)
-        elif isinstance(answer, FindCoordinatorResponse):
-            named = dict(_coordinators(answer))
-            self._known |= named
-            for address in named.values():
-                # Who asked has waited long enough, and it may just have started again.
-                self._node(address).backoff.wait_no_longer()
-        else:
-            return
-        self._ids |= {address: node_id for node_id, address in named.items()}
+    def _make_node(self, address: NodeAddress) -> Node:
+        return Node(address, Backoff(self._reconnect, self._random))
 
     def note_slow(self, address: NodeAddress) -> None:
         """Have any other node be asked before this one, until it answers."""
-        self._node(address).is_slow = True
+        self.nodes[address].is_slow = True
 
     # The end
 
@@ -340,8 +284,7 @@ class Network:
 
         The next request makes new ones.
         """
-        node = self._nodes.get(address)
-        for each, slot in node.slots.items() if node else ():
+        for each, slot in self.nodes[address].slots.items():
             if slot.connection is not None and lane in (None, each):
                 slot.connection.abort()
 
@@ -352,7 +295,7 @@ class Network:
     async def aclose(self) -> None:
         """Close all connections, failing pending requests. Idempotent."""
         self._closed = True
-        slots = [slot for node in self._nodes.values() for slot in node.slots.values()]
+        slots = self.nodes.slots()
         attempts = [slot.attempt for slot in slots if slot.attempt is not None]
         for attempt in attempts:
             attempt.cancel()
@@ -383,15 +326,6 @@ def _sum_of(failures: Sequence[BaseException]) -> BaseException:
         return failures[0]
     sentences = " ".join(str(failure) for failure in failures)
     return ConnectionFailedError(f"None of {len(failures)} nodes answered. {sentences}")
-
-
-def _coordinators(answer: FindCoordinatorResponse) -> Iterator[tuple[int, NodeAddress]]:
-    """The coordinators that an answer names, in either of its shapes."""
-    if answer.host and not answer.error_code:
-        yield answer.node_id, NodeAddress(answer.host, answer.port)
-    for found in answer.coordinators:
-        if not found.error_code:
-            yield found.node_id, NodeAddress(found.host, found.port)
 
 
 def _retrieve_exception(attempt: asyncio.Task[Connection]) -> None:

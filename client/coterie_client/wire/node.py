@@ -42,6 +42,11 @@ class Node:
         """Whether there has been a connection to it."""
         return any(slot.reached for slot in self.slots.values())
 
+    @property
+    def is_in_use(self) -> bool:
+        """Whether there is a connection to it, or an attempt to make one."""
+        return any(self.connected(lane) or self.slots[lane].attempt for lane in self.slots)
+
     def connected(self, lane: Lane) -> bool:
         """Whether there is a connection for a lane now."""
         connection = self.slots[lane].connection

@@ -471,7 +471,7 @@ async def test_nodes_controller_and_coordinators_are_learnt_from_answers() -> No
     async with FakeServer(answer) as server, network(server.address) as net:
         await net.request(MetadataRequest(topics=None), timeout_s=60)
         assert net.known == {0: server.address, 1: NodeAddress("two", 2)}
-        assert net.controller == NodeAddress("two", 2)
+        assert net.nodes.controller == NodeAddress("two", 2)
         await net.request(FindCoordinatorRequest(key="g"), timeout_s=60)
         await net.request(FindCoordinatorRequest(coordinator_keys=("g", "h")), timeout_s=60)
         assert {2: NodeAddress("late", 4), 3: NodeAddress("three", 3)}.items() <= net.known.items()
