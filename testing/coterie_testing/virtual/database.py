@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
-from coterie_server.storage import StoreError
+from coterie_server.storage import Fence, KeptRecord, Lease, MemoryStore, Record, StoreError
+from coterie_server.storage.abc import how_held
+from coterie_server.storage.lanes import Changes, Lanes
 from coterie_testing.virtual.conditions import RETRY_S
-from coterie_testing.virtual.disk import Disk, DiskOptions, DiskStore, settle
+from coterie_testing.virtual.disk import Disk, DiskOptions, DiskStore, finish_now, settle
 from coterie_testing.virtual.network import Network
 from coterie_testing.virtual.process import Process
 
@@ -23,6 +25,8 @@ T = TypeVar("T")
 _PATIENCE_S: Final = 4.0
 #: How long the name of a process that died stays taken, at most.
 _NAME_KEPT_S: Final = 3.0
+#: Connections for appends, as a node has them to PostgreSQL.
+_LANES: Final = 3
 
 
 @dataclass(eq=False, slots=True)
@@ -31,7 +35,6 @@ class _Call:
 
     link: _Link
     commit: Callable[[], Any]
-    on_failure: Callable[[Exception], object]
     done: asyncio.Future[Any]
     timeout: asyncio.TimerHandle | None = None
 
@@ -39,14 +42,12 @@ class _Call:
         """Have its caller learn that it may or may not have happened."""
         if self.timeout is not None:
             self.timeout.cancel()
-        if not self.done.done():
-            self.on_failure(error)
-            settle(self.done, None, error)
+        settle(self.done, None, error)
 
 
 @dataclass(eq=False, slots=True)
 class _Link:
-    """A node's connection to the database, in which calls and answers keep their order."""
+    """One of a node's connections, on which calls and answers keep their order."""
 
     process: Process
     is_broken: bool = False
@@ -75,25 +76,21 @@ class Database(Disk):
         self.content.promote()  # a database has a timeline from the start
         self.is_down = False
         self._conditions = network.conditions
-        self._links: dict[Process, _Link] = {}
+        #: By process, and what each of its connections is for.
+        self._links: dict[tuple[Process, str], _Link] = {}
         self._crashes = 0
 
     # -- calls ---------------------------------------------------------------------------------
 
     def write(
-        self,
-        process: Process,
-        commit: Callable[[], T],
-        on_failure: Callable[[Exception], object] = lambda _: None,
-        begin: Callable[[], object] = lambda: None,
+        self, process: Process, commit: Callable[[], T], purpose: str = ""
     ) -> asyncio.Future[T]:
         """Send a call; the future is done when its answer is there, or is waited for no longer."""
-        begin()
-        link = self._links.get(process)
+        link = self._links.get((process, purpose))
         if link is None or link.is_broken:
-            link = self._links[process] = _Link(process)
+            link = self._links[process, purpose] = _Link(process)
         done: asyncio.Future[T] = process.create_future()
-        call = _Call(link, commit, on_failure, done)
+        call = _Call(link, commit, done)
         call.timeout = process.call_later(_PATIENCE_S, self._give_up, call)
         link.pending[call] = None
         link.under_way.append(call)
@@ -182,9 +179,8 @@ class Database(Disk):
 
     def crash(self, process: Process) -> None:
         """A process died: what it has sent may still arrive."""
-        link = self._links.pop(process, None)
-        if link is not None:
-            self._break(link)
+        for key in [key for key in self._links if key[0] is process]:
+            self._break(self._links.pop(key))
 
     # -- the machine ---------------------------------------------------------------------------
 
@@ -234,12 +230,14 @@ class Database(Disk):
 
 
 class DatabaseStore(DiskStore):
-    """A store in a shared database."""
+    """A store in a shared database, whose appends take the same lanes as those to PostgreSQL."""
 
     is_shared = True
 
     def __init__(self, database: Database, process: Process) -> None:
         super().__init__(database, process)
+        self._database = database
+        self._lanes = Lanes(self, _LANES)
         process.on_death.remove(self.give_up_names)
         process.on_death.append(self._keep_names)
 
@@ -252,6 +250,60 @@ class DatabaseStore(DiskStore):
         """Connect."""
         await super().open()
         await self._disk.write(self._process, lambda: None)
+
+    async def close(self) -> None:
+        """Finish what was queued, then refuse any use of the store."""
+        await self._lanes.finish()
+        await super().close()
+
+    async def renew(
+        self, owner: str, note: bytes, leases: Iterable[Lease], ttl_ms: int
+    ) -> list[Lease]:
+        """Keep a node listed and its leases held, whatever else waits for an answer."""
+        renew, held = MemoryStore.renew, tuple(leases)
+        return await self._write(lambda: renew(self, owner, note, held, ttl_ms), "renewals")
+
+    async def append(self, lease: Lease, records: Iterable[Record]) -> None:
+        """Make records durable, all of them or none."""
+        self._opened()
+        await asyncio.shield(self._lanes.append(lease, records))
+
+    async def load(self, shard: int) -> list[KeptRecord]:
+        """Return what a shard holds, in key order."""
+        await self._lanes.settled(shard)
+        return await super().load(shard)
+
+    # -- what lanes need -----------------------------------------------------------------------
+
+    def size(self, key: bytes, value: bytes | None) -> int:
+        """How long a record is."""
+        return len(key) + len(value or b"")
+
+    async def write(self, lane: int, fences: Mapping[int, Fence], changes: Changes) -> bool:
+        """Write to shards, all or none; return False if one of the fences has passed."""
+
+        def commit() -> bool:
+            if not all(self._is_under(*each) for each in fences.items()):
+                return False
+            for shard, values in changes.items():
+                finish_now(self._keep(shard, fences[shard], values))
+            return True
+
+        return await self._database.write(self._process, commit, f"lane {lane}")
+
+    async def _keep(self, shard: int, fence: Fence, values: Mapping[bytes, bytes | None]) -> None:
+        await MemoryStore.append(self, Lease(shard, fence, "", 0), values.items())
+
+    async def holder(self, shard: int) -> str:
+        """How a shard is held now, for people."""
+        survey = await self.survey()
+        return how_held(shard, next((each for each in survey.leases if each.shard == shard), None))
+
+    async def _write(self, call: Callable[[], Coroutine[Any, Any, T]], purpose: str = "") -> T:
+        self._opened()
+        return await self._database.write(self._process, lambda: finish_now(call()), purpose)
+
+    # -- names ---------------------------------------------------------------------------------
 
     async def reserve(self, owner: str, ttl_ms: int) -> None:
         """Reserve a name for as long as the store is open."""

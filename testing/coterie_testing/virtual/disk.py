@@ -7,6 +7,7 @@ import contextlib
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from coterie_protocol.exceptions import CoterieError
@@ -22,7 +23,7 @@ from coterie_server.storage import (
 from coterie_testing.virtual.process import Process
 from coterie_testing.virtual.scheduler import Scheduler
 
-__all__ = ["Disk", "DiskOptions", "DiskStore", "settle"]
+__all__ = ["Disk", "DiskOptions", "DiskStore", "finish_now", "settle"]
 
 T = TypeVar("T")
 
@@ -87,12 +88,16 @@ class Disk:
         #: How many writes were lost with their process.
         self.lost = 0
 
-    def write(
+    def write(self, process: Process, commit: Callable[[], T]) -> asyncio.Future[T]:
+        """Make something durable; the future is done when it is."""
+        return self.write_from(process, lambda: None, commit, lambda _: None)
+
+    def write_from(
         self,
         process: Process,
+        begin: Callable[[], object],
         commit: Callable[[], T],
-        on_failure: Callable[[Exception], object] = lambda _: None,
-        begin: Callable[[], object] = lambda: None,
+        on_failure: Callable[[Exception], object],
     ) -> asyncio.Future[T]:
         """Make something durable, from when `begin` is called; the future is done when it is.
 
@@ -218,7 +223,7 @@ class DiskStore(MemoryStore):
         def commit() -> None:
             # No append overtakes one that failed, until the shard is claimed again.
             has_failed = number > self._failed.get(used, number)
-            _finish_now(append(lease, () if has_failed else taken))  # or it is fenced
+            finish_now(append(lease, () if has_failed else taken))  # or it is fenced
             if has_failed:
                 raise StoreError(f"an earlier write to shard {lease.shard} failed")
 
@@ -226,7 +231,8 @@ class DiskStore(MemoryStore):
             if isinstance(error, StoreError):
                 self._failed[used] = min(number, self._failed.get(used, number))
 
-        await self._disk.write(self._process, commit, on_failure, lambda: taken.extend(records))
+        begin = partial(taken.extend, records)
+        await self._disk.write_from(self._process, begin, commit, on_failure)
 
     async def load(self, shard: int) -> list[KeptRecord]:
         """Return what a shard holds, in key order."""
@@ -236,10 +242,10 @@ class DiskStore(MemoryStore):
     async def _write(self, call: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Make a call behind those that were made before."""
         self._opened()
-        return await self._disk.write(self._process, lambda: _finish_now(call()))
+        return await self._disk.write(self._process, lambda: finish_now(call()))
 
 
-def _finish_now(coroutine: Coroutine[Any, Any, T]) -> T:
+def finish_now(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine that never waits to its end."""
     try:
         coroutine.send(None)

@@ -182,6 +182,13 @@ PROFILES: Final = {
         faults_s=30.0,
         others={"nodes": 3},
     ),
+    # What is to be stored gathers behind what is on its way to the database.
+    "slow database": Profile(
+        faults=FaultOptions(kill_coordinator=4, slow_disk=4, add_worker=2, failing_disk=1),
+        workers=4,
+        faults_s=20.0,
+        others={"nodes": 2},
+    ),
     # Static members come back after their sessions, and the group rebalances meanwhile.
     "absences": Profile(
         faults=FaultOptions(

@@ -533,6 +533,13 @@ def trust_has_no_end(_: Any, trust: LeaseTrust, asked_s: float, ttl_ms: int) -> 
     trust.until_s = math.inf
 
 
+@_mutant(DurableQueue, "_run_ready", "slow database")
+def gathered_counts_as_durable(run_ready: Any, queue: DurableQueue) -> None:
+    """What came while an append was under way is told with it, though it is still to be written."""
+    queue._durable = queue._handed_in
+    run_ready(queue)
+
+
 @_mutant(Group, "changed_topic", "several")
 def missed_changes_stay_missed(_: Any, group: Group, partitions: Any) -> None:
     """What became of topics while no coordinator served a group is overlooked."""

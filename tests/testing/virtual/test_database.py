@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 
 from coterie_server.storage import Fence, FencedError, Lease, OwnerTakenError, StoreError
-from coterie_testing.virtual import Database, DatabaseStore, Network, Process, Scheduler
+from coterie_testing.virtual import (
+    Database,
+    DatabaseStore,
+    DiskOptions,
+    Network,
+    Process,
+    Scheduler,
+)
 
 TTL_MS = 3_000
 
@@ -83,7 +90,7 @@ def test_no_append_overtakes_one_that_failed(world: World) -> None:
     )
     world.scheduler.run(5.0)
     heal()
-    with pytest.raises(StoreError, match="an earlier write"):
+    with pytest.raises(StoreError, match="an earlier one failed"):
         world.one.do(world.one.store.append(lease, [(b"k", b"second")]))
 
 
@@ -138,3 +145,54 @@ def test_replica_may_lack_the_last_writes(world: World) -> None:
     world.one.do(world.one.store.append(lease, [(b"k", b"late")]))
     take_over()
     assert world.two.do(world.two.store.load(0)) == [(b"k", b"early")]
+
+
+def test_appends_gather_while_one_of_their_lane_is_on_its_way(world: World) -> None:
+    """What is to be stored is asked for only when its lane is free."""
+    (lease,) = world.claim(world.one)
+    rows = [(b"late", b"v")]
+    first = world.one.call(world.one.store.append(lease, [(b"first", b"v")]))
+    world.scheduler.run(0.00001)
+    second = world.one.call(world.one.store.append(lease, (row for row in rows)))
+    world.scheduler.run(0.00001)
+    rows.append((b"later", b"v"))
+    world.scheduler.run(1.0)
+    assert first.done()
+    assert second.done()
+    assert {key for key, _ in world.two.do(world.two.store.load(0))} == {
+        b"first",
+        b"late",
+        b"later",
+    }
+
+
+def test_renewals_go_another_way_than_appends(world: World) -> None:
+    (lease,) = world.claim(world.one)
+    order: list[str] = []
+
+    async def append() -> None:
+        for number in range(3):
+            await world.one.store.append(lease, [(b"%d" % number, b"v")])
+            order.append("append")
+
+    async def renew() -> None:
+        await world.one.store.renew("one", b"", [lease], TTL_MS)
+        order.append("renewal")
+
+    world.database.options = DiskOptions(write_s=(0.5, 0.5))
+    calls = [world.one.call(append()), world.one.call(renew())]
+    world.scheduler.run(5.0)
+    assert all(call.done() for call in calls)
+    assert order.index("renewal") < 2
+
+
+def test_appends_to_several_shards_are_all_written_or_none(world: World) -> None:
+    """One whose shard has another owner harms none of the others, which are sent again."""
+    leases = world.one.do(world.one.store.claim([0, 3, 6], "one", TTL_MS))
+    assert len(leases) == 3
+    world.one.do(world.one.store.release([leases[1]]))
+    calls = [world.one.call(world.one.store.append(each, [(b"k", b"v")])) for each in leases]
+    world.scheduler.run(1.0)
+    assert [type(call.exception()) for call in calls] == [type(None), FencedError, type(None)]
+    kept = [world.two.do(world.two.store.load(shard)) for shard in (0, 3, 6)]
+    assert kept == [[(b"k", b"v")], [], [(b"k", b"v")]]

@@ -3,7 +3,7 @@
 How an append becomes durable
 -----------------------------
 
-1. `Lanes` (`lanes.py`) gathers what waits, while an earlier statement is on its way.  A shard's
+1. `Lanes` (`../lanes.py`) gathers what waits, while an earlier statement is on its way.  A shard's
    appends always take the same lane, which is a connection, so they keep their order.
 2. What was gathered becomes one statement (`sql.py`), which is a transaction of its own.  It locks
    the shards' rows in `fences` FOR SHARE if they still have the fences of the writers' leases, and

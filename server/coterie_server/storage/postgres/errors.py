@@ -9,13 +9,13 @@ import asyncpg
 
 from coterie_server.frames_of_errors import without_frames
 from coterie_server.storage.abc import StoreError
+from coterie_server.storage.lanes import RejectedError
 
 __all__ = [
     "ENDED_AT_ONCE",
     "FAILURES",
     "LOCKED",
     "ReadOnlyError",
-    "RejectedError",
     "StandbyError",
     "UnconfirmedError",
     "explain",
@@ -92,10 +92,6 @@ _POOLER_IS_FULL: Final = "no more connections allowed"
 
 #: Errors that another attempt to connect would meet again.
 _REFUSALS: Final = frozenset({"22023", "28000", "28P01", "3D000", "42501", "42704"})
-
-
-class RejectedError(StoreError):
-    """The server refused a statement, which had no effect; the connection is as good as before."""
 
 
 class StandbyError(Exception):

@@ -17,7 +17,8 @@ from coterie_server.storage.abc import (
     Survey,
     how_held,
 )
-from coterie_server.storage.postgres.errors import LOCKED, RejectedError, sqlstate
+from coterie_server.storage.lanes import RejectedError
+from coterie_server.storage.postgres.errors import LOCKED, sqlstate
 from coterie_server.storage.postgres.link import ANSWER_S, Link
 from coterie_server.storage.postgres.session import Session
 from coterie_server.storage.postgres.sql import Statements

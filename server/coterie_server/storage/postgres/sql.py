@@ -7,13 +7,11 @@ from typing import Final
 
 from coterie_server.storage.abc import LEASE_MS_MAX, Fence, Lease
 from coterie_server.storage.damage import checksum
+from coterie_server.storage.lanes import Changes
 from coterie_server.storage.postgres.address import quoted
 from coterie_server.storage.postgres.literals import array, blob, blobs, place_of, text
 
-__all__ = ["NO_TIMELINE", "Changes", "Statements"]
-
-Changes = Mapping[int, Mapping[bytes, bytes | None]]
-"""New values by shard and key; None deletes."""
+__all__ = ["NO_TIMELINE", "Statements"]
 
 #: In the fence of a shard without a lease.
 NO_TIMELINE: Final = -1

@@ -20,16 +20,16 @@ from coterie_server.storage.abc import (
     Survey,
 )
 from coterie_server.storage.damage import Damage, check_record
+from coterie_server.storage.lanes import Changes, Lanes
 from coterie_server.storage.postgres.address import Address
-from coterie_server.storage.postgres.lanes import Lanes
 from coterie_server.storage.postgres.leases import LeaseTable
 from coterie_server.storage.postgres.link import ANSWER_S, Link
-from coterie_server.storage.postgres.literals import key_of
+from coterie_server.storage.postgres.literals import key_of, literal_size
 from coterie_server.storage.postgres.readers import Readers, Start
 from coterie_server.storage.postgres.schema import open_schema
 from coterie_server.storage.postgres.session import Session
 from coterie_server.storage.postgres.shared_link import SharedLink, Shortage
-from coterie_server.storage.postgres.sql import Changes, Statements
+from coterie_server.storage.postgres.sql import Statements
 
 __all__ = ["PostgresStore"]
 
@@ -302,6 +302,10 @@ class _Sender:
         self._statements = statements
         self._writers = writers
         self._leases = leases
+
+    def size(self, key: bytes, value: bytes | None) -> int:
+        """About how many characters a record takes in a statement."""
+        return literal_size(key, value)
 
     async def write(self, lane: int, fences: Mapping[int, Fence], changes: Changes) -> bool:
         """Write to shards, all or none; return False if one of the fences has passed."""

@@ -1,30 +1,40 @@
-"""Appends that wait at the same time are sent together, and those of a shard in their order."""
+"""Appends to a database, whose answers take a while.
+
+Those that wait at the same time are sent together, and those of a shard in their order.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol
 
 from coterie_server.frames_of_errors import without_frames
 from coterie_server.storage.abc import Fence, FencedError, Lease, Record, StoreError
-from coterie_server.storage.postgres.errors import RejectedError
-from coterie_server.storage.postgres.literals import literal_size
-from coterie_server.storage.postgres.sql import Changes
 
-__all__ = ["Lanes", "Sender"]
+__all__ = ["Changes", "Lanes", "RejectedError", "Sender"]
+
+Changes = Mapping[int, Mapping[bytes, bytes | None]]
+"""New values by shard and key; None deletes."""
 
 #: How many characters a statement has at most, unless a single append needs more.
 _BATCH_CHARS_MAX: Final = 1_000_000
 
 
+class RejectedError(StoreError):
+    """The database refused a statement, which had no effect; the way to it is as good as before."""
+
+
 class Sender(Protocol):
     """What lanes need of the database."""
 
-    async def write(self, lane: int, fences: dict[int, Fence], changes: Changes) -> bool:
+    def size(self, key: bytes, value: bytes | None) -> int:
+        """About how many characters a record takes in a statement."""
+
+    async def write(self, lane: int, fences: Mapping[int, Fence], changes: Changes) -> bool:
         """Write to shards, all or none; return False if one of the fences has passed.
 
         Raises `RejectedError` if nothing was written, or another `StoreError`.
@@ -40,10 +50,10 @@ class _Append:
     records: Iterable[Record]
     future: asyncio.Future[None]
 
-    def take(self) -> int:
+    def take(self, size: Callable[[bytes, bytes | None], int]) -> int:
         """Have the records as they are now, and return how long they are."""
         self.records = taken = tuple(self.records)  # which stays the same from then on
-        return sum(literal_size(key, value) for key, value in taken)
+        return sum(size(key, value) for key, value in taken)
 
 
 class Lanes:
@@ -136,7 +146,7 @@ class _Lane:
             while queue and fence in (None, queue[0].lease.fence):
                 append = queue[0]
                 try:
-                    chars += append.take()
+                    chars += append.take(self._sender.size)
                 except Exception as error:  # noqa: BLE001  # it must harm no other shard
                     self._queues = {shard: queue, **self._queues}
                     self._fail([append], StoreError(f"the store failed: {error!r}"))

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import pytest
 
 from coterie_server.storage.abc import Fence, FencedError, Lease, Record, StoreError
-from coterie_server.storage.postgres.errors import RejectedError
-from coterie_server.storage.postgres.lanes import Lanes
-from coterie_server.storage.postgres.sql import Changes
+from coterie_server.storage.lanes import Changes, Lanes, RejectedError
 
 pytestmark = pytest.mark.asyncio
 
@@ -31,7 +29,11 @@ class Sender:
     going: asyncio.Event = field(default_factory=asyncio.Event)
     kept: dict[bytes, bytes | None] = field(default_factory=dict)
 
-    async def write(self, lane: int, fences: dict[int, Fence], changes: Changes) -> bool:
+    def size(self, key: bytes, value: bytes | None) -> int:
+        """As the hexadecimal digits of statements have it."""
+        return 2 * (len(key) + len(value or b""))
+
+    async def write(self, lane: int, fences: Mapping[int, Fence], changes: Changes) -> bool:
         del lane
         self.sent.append({shard: set(values) for shard, values in changes.items()})
         await self.going.wait()
