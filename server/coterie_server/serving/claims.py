@@ -47,6 +47,21 @@ class Claims:
         finally:
             self.under_way.difference_update(shards)
 
+    async def claim_again(self, shard: int) -> list[Lease]:
+        """Claim a shard anew that is this node's; empty if another one has taken it by now.
+
+        It has it also if its lease has expired: if the store's clock was set forward, that is too
+        early, and who takes shards from others waits for as long as these trust their leases.
+        """
+        self.under_way.add(shard)
+        try:
+            leases = (await self._store.survey()).leases
+            if any(each.shard == shard and each.owner != self._owner for each in leases):
+                return []
+            return await self.claim([shard])
+        finally:
+            self.under_way.discard(shard)
+
     async def release(self, leases: Sequence[Lease]) -> None:
         """Release leases."""
         with self._doubting([lease.shard for lease in leases]):

@@ -223,7 +223,7 @@ class LeaseKeeper:
             return None
         asked_s = self._trust.now_s()
         self._claimed_s.pop(shard, None)
-        taken = await self._claims.claim([shard])
+        taken = await self._claims.claim_again(shard)
         if self._leases.get(shard) is not held:
             await self._claims.release(taken)  # it was lost, or given up, meanwhile
             return None

@@ -426,6 +426,20 @@ async def test_a_shard_that_was_lost_is_not_claimed_again(harness: Harness) -> N
     assert await harness.renewed() == ["confirmed"]
 
 
+async def test_a_shard_that_was_lost_is_not_claimed_again_though_its_lease_has_expired(
+    harness: Harness,
+) -> None:
+    """By the store's clock, which was set forward: its owner goes on by a clock of its own."""
+    harness.time.s += 60.0
+    await harness.steal(1)
+    taken = (await harness.store.survey()).leases[1]
+    harness.time.store_ahead_s += 60.0
+    assert await harness.keeper.claim_again(1) is None
+    after = (await harness.store.survey()).leases[1]
+    assert not after.is_valid
+    assert (after.fence, after.owner) == (taken.fence, taken.owner)
+
+
 # Several nodes
 
 
