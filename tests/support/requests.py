@@ -44,6 +44,9 @@ class Pending(Asked):
         """Go on in the event loop's next turn."""
         asyncio.get_running_loop().call_soon(action)
 
+    def when_gone(self, forget: Callable[[Any], object] | None) -> None:
+        """Stay."""
+
     def reply(self, message: Any) -> None:
         """Take the reply; a second one would raise."""
         self.answer.set_result(message)

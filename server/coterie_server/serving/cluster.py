@@ -51,8 +51,12 @@ class TopicsVersion(NamedTuple):
 
     def followed_by(self, other: TopicsVersion) -> TopicsVersion:
         """The version at which topics are known that are known at another one from now on."""
+        return max(self.in_timeline_of(other), other)
+
+    def in_timeline_of(self, other: TopicsVersion) -> TopicsVersion:
+        """The same version, or another one if that is of another timeline."""
         is_other_line = other != NO_TOPICS and other.timeline != self.timeline
-        return other if is_other_line else max(self, other)
+        return other if is_other_line else self
 
 
 NO_TOPICS: Final = TopicsVersion()

@@ -242,6 +242,9 @@ class TopicService:
         self.announce()
         while not self._groups.groups_know(version):
             await self._until_looked()
+            # Nobody speaks of versions of a former timeline, and what was read since covers them.
+            owner = self._cluster.owner_of(CATALOGUE_SHARD)
+            version = version.in_timeline_of(self.made if owner is None else owner.made)
 
     async def _until_former_deletions_end(self) -> None:
         """Wait until the groups know what a former owner of the catalogue has deleted."""
