@@ -52,7 +52,8 @@ class Found:
 def list_files(spark: SparkSession, path: str) -> list[Found] | None:
     """A file, or all files in a folder and beneath it; None if there is no such path.
 
-    A path that is there is no pattern, whatever characters it has.
+    A path that is there is no pattern, whatever characters it has.  Pipes and the like in a folder
+    are left out, as they have no end.
     """
     system, place = _place(spark, path)
     statuses = [system.getFileStatus(place)] if system.exists(place) else system.globStatus(place)
@@ -119,7 +120,17 @@ def _files_of(system: Any, status: Any) -> Iterator[Found]:  # noqa: ANN401  # J
         return
     files = system.listFiles(status.getPath(), True)  # noqa: FBT003  # Java has no names for it
     while files.hasNext():
-        yield _found(files.next(), is_named=False)
+        found = _found(files.next(), is_named=False)
+        if not _is_endless(found):
+            yield found
+
+
+def _is_endless(found: Found) -> bool:
+    """Whether it is a pipe, a socket or a device, all of which are files to Hadoop."""
+    if not is_on_paths(found.path):
+        return False
+    path = local_path(found.path)
+    return path.exists() and not path.is_file()
 
 
 def _as_in_rows(uri: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import os
 import shutil
 from pathlib import Path
 from unittest.mock import ANY
@@ -23,6 +24,7 @@ from coterie_pipeline.batch import (
     run,
 )
 from coterie_pipeline.failures import FAILURES, what_is_gone
+from coterie_pipeline.files import list_files
 from coterie_pipeline.steps import Materialize, make_tables
 from coterie_pipeline.tables import TABLES
 from coterie_pipeline.warehouse import Moment, NoTablesError, UnusableDirectoryError, Warehouse
@@ -234,6 +236,15 @@ def test_files_of_other_names_are_not_read_but_named(place: Place) -> None:
     notes = place.journal / "my notes.txt"
     notes.write_text("hello\n")
     assert place.read() == Reading(1, 1, passed_over=(str(notes),))
+
+
+def test_a_pipe_is_not_among_the_files_of_a_journal(place: Place) -> None:
+    """It has nothing to read, and whoever reads it waits for ever."""
+    path = place.write(1, 1)
+    os.mkfifo(place.journal / segment_name("2", 1))
+    found = list_files(place.spark, str(place.journal))
+    assert found is not None
+    assert [each.name for each in found] == [path.name]
 
 
 @pytest.mark.slow
