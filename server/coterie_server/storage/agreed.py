@@ -11,7 +11,10 @@ from typing import Final
 from coterie_server.storage.abc import StoreError
 from coterie_server.storage.damage import Damage
 
-__all__ = ["agreed_bytes", "agreed_number", "number_of_files"]
+__all__ = ["NO_NUMBER_OF_FILES", "agreed_bytes", "agreed_number", "number_of_files"]
+
+#: What is said where the number of a store's files is none, or too low.
+NO_NUMBER_OF_FILES: Final = "it does not say of how many files it consists"
 
 _NUMBER: Final = re.compile("[1-9][0-9]{0,5}")
 
@@ -34,7 +37,7 @@ def agreed_bytes(url: str, name: str, text: str) -> bytes:
 def number_of_files(text: str) -> int:
     """Of how many files a store consists; raises `Damage` if that is no number of files."""
     if _NUMBER.fullmatch(text) is None:
-        raise Damage("it does not say of how many files it consists")
+        raise Damage(NO_NUMBER_OF_FILES)
     return int(text)
 
 

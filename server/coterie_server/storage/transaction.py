@@ -20,9 +20,9 @@ from coterie_server.storage.abc import (
     how_held,
     left_ms,
 )
-from coterie_server.storage.agreed import number_of_files
+from coterie_server.storage.agreed import NO_NUMBER_OF_FILES, number_of_files
 from coterie_server.storage.busy import begin
-from coterie_server.storage.damage import check_record, checksum
+from coterie_server.storage.damage import Damage, check_record, checksum
 from coterie_server.storage.mark import Progress
 
 __all__ = [
@@ -37,6 +37,11 @@ __all__ = [
 
 #: The name under which a store keeps the number of its files.
 FILES: Final = "files"
+#: With how many of its files a store knows which ones they are.
+_FILES_AND_PARTS: Final = (
+    "SELECT (SELECT value FROM agreed WHERE name = ?),"
+    " (SELECT COUNT(*) FROM agreed WHERE name LIKE 'part %')"
+)
 
 _LEASE: Final = "SELECT shard, epoch, owner, expires_ms FROM leases"
 _READ: Final = "SELECT key, value, checksum FROM records WHERE shard = ?"
@@ -174,8 +179,10 @@ class Transaction:
 
     def agree_on_files(self, wanted: int) -> int:
         """Return of how many files the store consists, after settling that if it is new."""
-        query = self._connection.execute("SELECT COUNT(*) FROM agreed WHERE name <> ?", (FILES,))
-        (begun,) = query.fetchone()
+        known = read_files(self._connection)
+        if known is not None:
+            return known
+        (begun,) = self._connection.execute("SELECT COUNT(*) FROM agreed").fetchone()
         return number_of_files(self.agree(FILES, "1" if begun else str(wanted)))
 
     def replace_agreed(self, name: str, value: str) -> None:
@@ -235,9 +242,19 @@ def read_agreed(connection: sqlite3.Connection, name: str) -> str | None:
 
 
 def read_files(connection: sqlite3.Connection) -> int | None:
-    """Return of how many files the store consists; None if that is not settled."""
-    text = read_agreed(connection, FILES)
-    return None if text is None else number_of_files(text)
+    """Return of how many files the store consists; None if that is not settled.
+
+    Raises `Damage` if it is said to be fewer than there were: what is in the others would pass for
+    gone, and they would be written over when the store is divided.
+    """
+    # By one statement, as another process may be dividing it.
+    text, parts = connection.execute(_FILES_AND_PARTS, (FILES,)).fetchone()
+    if text is None and not parts:
+        return None
+    files = number_of_files(str(text))
+    if files < parts:
+        raise Damage(NO_NUMBER_OF_FILES)
+    return files
 
 
 def read_survey(connection: sqlite3.Connection, now_ms: int) -> Survey:

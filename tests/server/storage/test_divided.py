@@ -124,6 +124,25 @@ def test_number_of_files_that_is_none_is_called_damage(tmp_path: Path, files: st
             use()
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE agreed SET value = '1' WHERE name = 'files'",
+        "UPDATE agreed SET value = '2' WHERE name = 'files'",
+        "DELETE FROM agreed WHERE name = 'files'",
+    ],
+)
+def test_fewer_files_than_there_were_are_called_damage(tmp_path: Path, change: str) -> None:
+    """What is in the others would pass for gone, and dividing would write over them."""
+    path = tmp_path / "c.db"
+    asyncio.run(fill(DividedStore(path, files=3)))
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute(change)
+    for use in (lambda: asyncio.run(content(DividedStore(path))), lambda: divide(path, 3)):
+        with pytest.raises(StoreError, match=r"damaged \(it does not say of how many files"):
+            use()
+
+
 def test_part_of_another_store_is_refused(tmp_path: Path) -> None:
     for name in ("x", "y"):
         asyncio.run(fill(DividedStore(tmp_path / name / "c.db", files=2)))
