@@ -39,7 +39,7 @@ async def accept_loss(store: Store, shards: Sequence[GroupShard]) -> None:
 
 
 def tell_of_lost_topics(shards: Sequence[GroupShard], topics: Container[str]) -> None:
-    """Say in which topics groups have offsets that are kept only until the next start."""
+    """Say in which topics groups have offsets that other nodes, and later starts, would drop."""
     lost = {
         topic
         for shard in shards
@@ -51,7 +51,7 @@ def tell_of_lost_topics(shards: Sequence[GroupShard], topics: Container[str]) ->
     if lost:
         _log.warning(
             "groups have offsets in topics that the store lacks; they are kept if these are created"
-            " before the next start",
+            " before this node is started again, or another one",
             count=len(lost),
             topics=sorted(lost)[:_NAMED_MAX],
         )
