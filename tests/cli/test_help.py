@@ -96,3 +96,15 @@ def test_tab_offers_the_commands_with_their_help() -> None:
     offered = CliRunner().invoke(app, [], prog_name="coterie", env=words)
     assert '"members":"List and remove members of a group."' in offered.stdout
     assert "groups" not in offered.stdout
+
+
+@pytest.mark.parametrize("command", ["run", "follow"])
+def test_help_shows_that_the_pipeline_takes_several_journals(command: str) -> None:
+    shown = CliRunner().invoke(app, ["pipeline", command, "-h"]).stdout
+    assert f"pipeline {command} [OPTIONS] {{JOURNAL...}}" in shown
+
+
+def test_help_says_that_offsets_are_deleted_of_named_topics_only() -> None:
+    shown = CliRunner().invoke(app, ["offsets", "delete", "-h"], env={"COLUMNS": "120"}).stdout
+    assert "Of which topics, or of which of their partitions; to be given." in shown
+    assert "if none" not in shown

@@ -39,6 +39,14 @@ Chosen = Annotated[
         "--topic", metavar="TOPIC[:N,N-M]", help="Only these; all that it has offsets for if none."
     ),
 ]
+Doomed = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--topic",
+        metavar="TOPIC[:N,N-M]",
+        help="Of which topics, or of which of their partitions; to be given.",
+    ),
+]
 
 _PLACES: Final = ("earliest", "latest")
 
@@ -201,7 +209,7 @@ def delete(
     group: GroupName,
     *,
     target: Target,
-    topic: Chosen = None,
+    topic: Doomed = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would go.")] = False,
 ) -> None:
     """Delete offsets of topics that no member subscribes to."""

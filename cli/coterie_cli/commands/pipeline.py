@@ -47,10 +47,12 @@ app = typer.Typer(
 Journals = Annotated[
     list[str],
     typer.Argument(
-        help="Journals' folders or files, or any path that Spark can read.", metavar="JOURNAL"
+        help="Journals' folders or files, or any path that Spark can read.", metavar="JOURNAL..."
     ),
 ]
-Out = Annotated[str, typer.Option("--out", "-o", help="Where the tables go; a new directory.")]
+Out = Annotated[
+    str, typer.Option("--out", "-o", help="Where the tables go, or are; a directory of their own.")
+]
 
 #: Spark shares its threads out between alerts and new tables, so that alerts need not wait.
 _FAIR: Final = {"spark.scheduler.mode": "FAIR"}
