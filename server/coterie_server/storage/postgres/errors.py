@@ -81,6 +81,9 @@ _UNSENT: Final = ("connection is closed", "cannot switch to state")
 #: one does that is made to what stands before a server while that is away.
 ENDED_AT_ONCE: Final = "unexpected connection_lost() call"
 
+#: How asyncpg says, without a type or code for it, that the server speaks no TLS.
+_SPEAKS_NO_TLS: Final = "rejected SSL upgrade"
+
 #: Waiting for a row took longer than it may.
 LOCKED: Final = "55P03"
 
@@ -102,13 +105,15 @@ class ReadOnlyError(StandbyError):
     """The server was told to let nothing be written, whether or not it is a standby."""
 
 
+_TLS_FAILED: Final = "TLS with it failed ({}). See sslmode, and the files that go with it"
+
 #: What has no code, or another one than its sentence goes by.
 _SAID_OF_TYPES: Final[dict[type[Exception], str]] = {
     ReadOnlyError: "it is read-only: default_transaction_read_only is on, for the role, the"
     " database or the whole server. Have it set to off for this role, or name another server",
     asyncpg.TargetServerAttributeNotMatched: "it is not what target_session_attrs wants. Name the"
     " right server in the URL, or all of them, separated by commas",
-    ssl.SSLError: "TLS with it failed ({}). See sslmode, and the files that go with it",
+    ssl.SSLError: _TLS_FAILED,
     PermissionError: "it can't be reached: {}. See who may read the files for TLS, or use its"
     " socket, and the firewall",
 }
@@ -155,6 +160,8 @@ def _sentence(error: BaseException) -> str:
     said = said or _SAID.get("25006" if sqlstate(error) == "55000" else sqlstate(error))
     # The first line only: others may have values of rows.
     first = next(iter(str(error).splitlines()), "")
+    if _SPEAKS_NO_TLS in first:
+        said = said or _TLS_FAILED
     if said is not None:
         return said.format(first)
     if isinstance(error, _LOST):

@@ -193,6 +193,7 @@ async def test_tables_that_are_gone(another: Another, database: Database) -> Non
         (TimeoutError(), "it did not answer in time"),
         (OSError(5, "I/O error"), "it can't be reached: [Errno 5] I/O error"),
         (ssl.SSLCertVerificationError(1, "wrong name"), "TLS with it failed (wrong name). See "),
+        (ConnectionError("it rejected SSL upgrade"), "TLS with it failed (it rejected SSL upgrade"),
         (asyncpg.TargetServerAttributeNotMatched("no"), "it is not what target_session_attrs"),
         (ConnectionError(ENDED_AT_ONCE), "it can't be reached: it closed the connection at once"),
     ],
