@@ -190,7 +190,7 @@ def _notes(recorded: Row, baseline: Row) -> Iterator[str]:
 def _fit(recorded: Row, baseline: Row) -> str:
     """Whether the unchanged replay has as many rebalances as the journal."""
     there, here = recorded["rebalances"], baseline["rebalances"]
-    text = f"Replayed as it was, there are {_ranged(baseline, 'rebalances')} rebalances where the"
+    text = f"Replayed as it was, rebalances number {_ranged(baseline, 'rebalances')} where the"
     text += f" journal has {_number(there, '')}"
     if abs(here - there) <= max(_FIT_COUNT, _FIT_SHARE * there):
         return f"{text}."

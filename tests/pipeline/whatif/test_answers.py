@@ -121,7 +121,7 @@ def test_table_has_medians_and_spreads() -> None:
 def test_replay_that_fits_gives_both_counts() -> None:
     baseline = row(1, "as it was", rebalances=45.0)
     assert answered(baseline=baseline).notes == (
-        "Replayed as it was, there are 45 rebalances where the journal has 43.",
+        "Replayed as it was, rebalances number 45 where the journal has 43.",
     )
 
 
@@ -130,7 +130,7 @@ def test_replay_that_does_not_fit_gives_the_causes_that_are_off() -> None:
     baseline = row(1, "as it was", rebalances=1.0, by_cause={"member_left": 1.0})
     (note,) = answered(recorded=recorded, baseline=baseline).notes
     assert note == (
-        "Replayed as it was, there are 1 rebalances where the journal has 4 (-3 admin): compare "
+        "Replayed as it was, rebalances number 1 where the journal has 4 (-3 admin): compare "
         "the settings with the replay, and trust them less."
     )
 
