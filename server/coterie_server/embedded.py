@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import difflib
 import ipaddress
 import resource
 import secrets
@@ -30,6 +29,7 @@ from coterie_server.config.listeners import ListenerError, ListenerOptions
 from coterie_server.config.options import ServerOptions
 from coterie_server.config.setting import SettingsError
 from coterie_server.config.settings import Settings
+from coterie_server.config.sources import nearest_known
 from coterie_server.server import Server
 from coterie_server.storage import StoreError
 from coterie_server.storage.urls import hosts_of, take_place
@@ -166,15 +166,14 @@ def _topics(topics: object) -> dict[str, int]:
 
 
 def _settings(chosen: object) -> Settings:
-    names = [each.name for each in fields(Settings)]
+    names = {each.name: each.name for each in fields(Settings)}
     if not isinstance(chosen, Mapping):
         raise SettingsError(
             "settings must be names with their values, such as {'shard_lease_ms': 5000},"
             f" got {chosen!r:.60}"
         )
-    for name in chosen.keys() - set(names):
-        near = difflib.get_close_matches(str(name).lower().replace(".", "_"), names, n=1)
-        hint = f"; the nearest known one is {near[0]}" if near else ""
+    for name in chosen.keys() - names.keys():
+        hint = nearest_known(str(name).lower().replace(".", "_"), names)
         raise SettingsError(f"unknown setting {name!r:.60}{hint}")
     # Members beside such nodes are `Group`s, which carry on wherever their group has gone.
     own = {"node_id": secrets.randbelow(_NODE_IDS), "shutdown_linger_ms": 0}

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from coterie_server.config.setting import VARIABLE_PREFIX, Setting, SettingsError, Value
 
-__all__ = ["OfListener", "read_sources"]
+__all__ = ["OfListener", "nearest_known", "read_sources"]
 
 # Kubernetes sets these in every container for a service called "coterie", or "coterie-something".
 # Nobody wrote them, so they are not mistaken for settings.
@@ -114,10 +114,14 @@ def _find(known: Mapping[str, Setting], name: str, source: str) -> _Found:
     rest = name.removeprefix(VARIABLE_PREFIX)
     # Names of settings are in small letters, those of variables in capitals.
     written = rest.lower() if rest.lower() in by_rest else rest
-    near = difflib.get_close_matches(written, by_rest, n=1)
-    hint = f"; the nearest known one is {by_rest[near[0]]}" if near else ""
     shown = name if name and name.isprintable() else repr(name)
-    raise SettingsError(f"unknown setting {shown} ({source}){hint}")
+    raise SettingsError(f"unknown setting {shown} ({source}){nearest_known(written, by_rest)}")
+
+
+def nearest_known(written: str, known: Mapping[str, str]) -> str:
+    """How to end a sentence about an unknown name; of known ones, this has what is to be shown."""
+    near = difflib.get_close_matches(written, known, n=1)
+    return f"; the nearest known one is {known[near[0]]}" if near else ""
 
 
 def _for_listener(known: Mapping[str, Setting], name: str, source: str) -> _Found | None:

@@ -6,7 +6,7 @@ import sqlite3
 import zlib
 from pathlib import Path
 
-__all__ = ["Damage", "check_record", "check_records", "checksum", "damaged"]
+__all__ = ["Damage", "check_pages", "check_record", "check_records", "checksum", "damaged"]
 
 
 class Damage(Exception):  # noqa: N818  # it is found, not committed
@@ -26,6 +26,13 @@ def check_record(shard: int, key: bytes, value: bytes, check: int) -> None:
         is_right = False
     if not is_right:
         raise Damage(f"a record of shard {shard} is not what was written")
+
+
+def check_pages(connection: sqlite3.Connection) -> None:
+    """Raise `Damage` unless the pages of a database hold together; this reads all of them."""
+    (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if found != "ok":
+        raise Damage(found.splitlines()[-1])
 
 
 def check_records(connection: sqlite3.Connection) -> None:

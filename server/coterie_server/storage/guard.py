@@ -22,7 +22,7 @@ from typing import IO, Final, NamedTuple, NoReturn
 from coterie_server.log.logger import get_logger
 from coterie_server.storage.abc import StoreError
 from coterie_server.storage.busy import begin
-from coterie_server.storage.damage import Damage, check_records, damaged
+from coterie_server.storage.damage import Damage, check_pages, check_records, damaged
 from coterie_server.storage.mark import Progress
 
 __all__ = ["Guard", "read_progress"]
@@ -298,9 +298,7 @@ def _stat(path: str) -> _Seen | None:
 def _inspected(path: Path) -> Progress:
     connection = sqlite3.connect(path, isolation_level=None)
     try:
-        (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-        if found != "ok":
-            raise Damage(found.splitlines()[-1])
+        check_pages(connection)
         check_records(connection)
         return read_progress(connection)
     finally:

@@ -11,7 +11,7 @@ from typing import Final
 
 from coterie_server.storage.abc import StoreError
 from coterie_server.storage.busy import BUSY_TIMEOUT_S, patiently
-from coterie_server.storage.damage import Damage, check_records, damaged
+from coterie_server.storage.damage import Damage, check_pages, check_records, damaged
 from coterie_server.storage.guard import read_progress
 from coterie_server.storage.mark import Mark, Progress, mark_path
 
@@ -213,14 +213,11 @@ def _refuse_strangers(path: Path, connection: sqlite3.Connection) -> None:
 
 def _refuse_damage(path: Path, connection: sqlite3.Connection) -> None:
     # Reads the whole file: about a millisecond for each megabyte, and for each thousand records.
-    (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-    if found != "ok":
-        raise StoreError(damaged(path, found.splitlines()[-1]))
-    if _number(connection, "user_version") <= 0:
-        return  # it has no tables yet
     try:
-        # A record whose shard or key was changed may be where no reading of a shard comes by.
-        check_records(connection)
+        check_pages(connection)
+        if _number(connection, "user_version") > 0:  # or it has no tables yet
+            # A record whose shard or key was changed may be where no reading of a shard comes by.
+            check_records(connection)
     except Damage as error:
         raise StoreError(damaged(path, str(error))) from error
 
