@@ -8,7 +8,7 @@ So no partition ever has two owners, whichever assignor is in use.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -83,7 +83,7 @@ def lead(
     the generation before, if that is known; without it, partitions may change course on their way.
 
     Raises `InvalidAssignmentError` if the answer assigns a partition twice or to a member that does
-    not subscribe to its topic, or if it leaves a member out.
+    not subscribe to its topic, or if it leaves a member out, or is no answer at all.
     """
     claims = {name: assignor.claim(member) for name, member in members.items()}
     if settings is None or all(member.warm is None for member in members.values()):
@@ -221,6 +221,10 @@ def _with_copies_kept(
 
 
 def _check(target: Mapping[str, Partitions], members: Mapping[str, MemberInfo]) -> None:
+    if not _has_right_types(target):
+        raise InvalidAssignmentError(
+            f"the answer is not a dict of TopicPartitions by member: {target!r:.200}"
+        )
     if target.keys() != members.keys():
         odd = ", ".join(sorted(target.keys() ^ members.keys()))
         raise InvalidAssignmentError(f"members missing or unknown: {odd}")
@@ -235,6 +239,15 @@ def _check(target: Mapping[str, Partitions], members: Mapping[str, MemberInfo]) 
             of_topic.update(entry.partitions)
             if len(of_topic) != expected:
                 raise InvalidAssignmentError(f"{name} is given some of {entry.topic} twice")
+
+
+def _has_right_types(target: object) -> bool:
+    """Not everybody who writes an assignor has its types checked."""
+    return isinstance(target, Mapping) and all(
+        isinstance(partitions, Sequence)
+        and all(isinstance(entry, TopicPartitions) for entry in partitions)
+        for partitions in target.values()
+    )
 
 
 # Refused partitions

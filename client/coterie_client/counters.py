@@ -50,7 +50,7 @@ class GroupCounters:
     def count(self, event: m.Event) -> None:
         """Take note of an event."""
         match event:
-            case m.Assigned():
+            case m.PartitionsAssigned():
                 self.assigned += len(event.partitions)
             case m.PartitionsReleased() | m.CommitsUnconfirmed():
                 self.released += len(event.partitions)

@@ -1,7 +1,6 @@
 """All events that `on_event` may be told of; each has a `severity`, a `text` and `details()`."""
 
 from coterie_client.membership.events import (
-    Assigned,
     AssignmentReceived,
     CommitsUnconfirmed,
     CoordinatorFound,
@@ -13,6 +12,7 @@ from coterie_client.membership.events import (
     GroupLeft,
     JoinStarted,
     LeaderDecided,
+    PartitionsAssigned,
     PartitionsLost,
     PartitionsReleased,
     ProbingScheduled,
@@ -45,7 +45,6 @@ from coterie_client.work.events import (
 )
 
 __all__ = [
-    "Assigned",
     "AssignmentReceived",
     "CommitsUnconfirmed",
     "CoordinatorFound",
@@ -58,6 +57,7 @@ __all__ = [
     "GroupLeft",
     "JoinStarted",
     "LeaderDecided",
+    "PartitionsAssigned",
     "PartitionsLost",
     "PartitionsReleased",
     "ProbingScheduled",

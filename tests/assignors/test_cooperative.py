@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
@@ -183,12 +183,12 @@ class Scripted(Assignor):
 
     def __init__(self, answer: Mapping[str, list[Pair]]) -> None:
         """Answer this."""
-        self._answer = {name: group_by_topic(pairs) for name, pairs in answer.items()}
+        self.answer = {name: group_by_topic(pairs) for name, pairs in answer.items()}
 
     def assign(self, cluster: Cluster, members: Mapping[str, MemberInfo]) -> dict[str, Partitions]:
         """Answer it."""
         del cluster, members
-        return self._answer
+        return self.answer
 
 
 @pytest.mark.parametrize(
@@ -206,6 +206,16 @@ def test_answer_that_breaks_the_rules_is_refused(
 ) -> None:
     with pytest.raises(InvalidAssignmentError, match=complaint):
         lead(Scripted(answer), Cluster({"t": 1}), group(member("a", ["t"]), member("b", ["t"])))
+
+
+@pytest.mark.parametrize(
+    "answer", [None, [], {"a": None}, {"a": [("t", 0)]}, {"a": (group_by_topic([("t", 0)]),)}]
+)
+def test_answer_of_another_type_is_refused(answer: Any) -> None:
+    assignor = Scripted({})
+    assignor.answer = answer
+    with pytest.raises(InvalidAssignmentError, match="not a dict of TopicPartitions by member"):
+        lead(assignor, Cluster({"t": 1}), group(member("a", ["t"])))
 
 
 def test_assignor_may_leave_a_partition_unassigned() -> None:

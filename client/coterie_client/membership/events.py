@@ -7,7 +7,6 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Final
 
 __all__ = [
-    "Assigned",
     "AssignmentReceived",
     "CommitsUnconfirmed",
     "CoordinatorFound",
@@ -19,6 +18,7 @@ __all__ = [
     "GroupLeft",
     "JoinStarted",
     "LeaderDecided",
+    "PartitionsAssigned",
     "PartitionsLost",
     "PartitionsReleased",
     "ProbingScheduled",
@@ -168,7 +168,7 @@ class AssignmentReceived(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Assigned(Event):
+class PartitionsAssigned(Event):
     """Work on partitions may start."""
 
     severity = Severity.DEBUG

@@ -9,9 +9,9 @@ from typing import Final
 from coterie_client.membership.actions import Abandon, Assign, Lose, Revoke
 from coterie_client.membership.context import Context
 from coterie_client.membership.events import (
-    Assigned,
     AssignmentReceived,
     CommitsUnconfirmed,
+    PartitionsAssigned,
     PartitionsLost,
     PartitionsReleased,
     RevocationOverran,
@@ -124,7 +124,7 @@ class Ownership:
         if tokens:
             self._state.owned |= tokens
             self._outbox.add(Assign(tokens, self._state.identity.generation))
-            self._outbox.report(Assigned(partitions=tuple(tokens)))
+            self._outbox.report(PartitionsAssigned(partitions=tuple(tokens)))
 
     # -- letting go ----------------------------------------------------------------------------
 

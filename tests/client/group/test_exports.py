@@ -43,6 +43,11 @@ def test_all_events_are_public() -> None:
         assert set(module.__all__) <= set(events.__all__)
 
 
+def test_events_shadow_no_other_public_name() -> None:
+    for name in set(events.__all__) & set(coterie_client.__all__):
+        assert getattr(events, name) is getattr(coterie_client, name)
+
+
 def test_modules_promise_what_they_have() -> None:
     for name in (
         "changes",

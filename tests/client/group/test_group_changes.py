@@ -7,8 +7,7 @@ import asyncio
 import pytest
 
 from coterie_client import Assigned, Change, Changes, Group, Lost, PartitionLostError, Revoked
-from coterie_client.events import Assigned as AssignedEvent
-from coterie_client.events import Fenced, PartitionsLost, PartitionsReleased
+from coterie_client.events import Fenced, PartitionsAssigned, PartitionsLost, PartitionsReleased
 from coterie_protocol.errors import FencedInstanceIdError
 from tests.client.group.world import World, world
 
@@ -32,7 +31,7 @@ async def test_first_change_is_the_assignment() -> None:
 
 async def test_what_was_assigned_before_the_loop_began_is_told() -> None:
     async with world(2) as here, here.group("a") as group:
-        await here.recorder.until(lambda: bool(here.recorder.of(AssignedEvent)))
+        await here.recorder.until(lambda: bool(here.recorder.of(PartitionsAssigned)))
         change = await anext(group.changes())
         assert names(change) == here.partitions(0, 1)
 
@@ -66,7 +65,7 @@ async def test_loss_is_told_and_then_its_cause_is_raised() -> None:
 
     async with world(2) as here, here.group("a", instance="one") as group:
         looping = asyncio.create_task(loop(group))
-        await here.recorder.until(lambda: bool(here.recorder.of(AssignedEvent, "a")))
+        await here.recorder.until(lambda: bool(here.recorder.of(PartitionsAssigned, "a")))
         async with here.member("b", instance="one"):
             await here.recorder.until(lambda: bool(here.recorder.of(Fenced, "a")))
             with pytest.raises(FencedInstanceIdError):
@@ -124,7 +123,7 @@ async def test_loop_that_is_read_after_the_block_was_left_ends(*, is_begun: bool
             if is_begun:
                 await anext(changes)
             else:
-                await here.recorder.until(lambda: bool(here.recorder.of(AssignedEvent)))
+                await here.recorder.until(lambda: bool(here.recorder.of(PartitionsAssigned)))
         async with asyncio.timeout(60):
             assert await kinds_read(changes) == []
 
@@ -133,7 +132,7 @@ async def test_loop_that_begins_while_the_block_is_left_ends() -> None:
     """Its task was made within the block, and had no turn yet."""
     async with world(2) as here:
         async with here.group("a") as group:
-            await here.recorder.until(lambda: bool(here.recorder.of(AssignedEvent)))
+            await here.recorder.until(lambda: bool(here.recorder.of(PartitionsAssigned)))
             looping = asyncio.create_task(kinds_read(group.changes()))
         async with asyncio.timeout(60):
             assert await looping == []
@@ -193,7 +192,7 @@ async def test_closing_waits_for_a_loop_in_another_task() -> None:
     async with world(2) as here:
         async with here.group("a") as group:
             looping = asyncio.create_task(loop_elsewhere(here, group, gate))
-            await here.recorder.until(lambda: bool(here.recorder.of(AssignedEvent)))
+            await here.recorder.until(lambda: bool(here.recorder.of(PartitionsAssigned)))
             asyncio.get_running_loop().call_later(0.1, gate.set)
         assert here.recorder.count("committed") == 2
         assert await looping == [Assigned, Revoked]

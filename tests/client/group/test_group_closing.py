@@ -24,9 +24,9 @@ from coterie_client import (
 )
 from coterie_client.errors import ConfigurationError
 from coterie_client.events import (
-    Assigned,
     CoordinatorLost,
     GroupLeft,
+    PartitionsAssigned,
     PartitionsLost,
     RevocationOverran,
     WorkLeftBehind,
@@ -156,14 +156,14 @@ async def test_error_in_the_block_is_raised_after_everything_has_ended() -> None
 async def test_group_is_closed_without_ever_having_been_used() -> None:
     async with world(2) as here:
         async with here.group("a") as group:
-            await here.recorder.until(lambda: bool(here.recorder.of(Assigned)))
+            await here.recorder.until(lambda: bool(here.recorder.of(PartitionsAssigned)))
             assert len(group.owned) == 2
         assert here.server_members() == set()
 
 
 async def test_partitions_without_work_are_handed_over_at_once() -> None:
     async with world(2) as here, here.group("a"):
-        await here.recorder.until(lambda: bool(here.recorder.of(Assigned)))
+        await here.recorder.until(lambda: bool(here.recorder.of(PartitionsAssigned)))
         async with here.member("b"):
             await here.until_shared(b=1)
 

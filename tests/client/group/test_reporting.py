@@ -8,13 +8,13 @@ import pytest
 
 from coterie_client.counters import GroupCounters
 from coterie_client.events import (
-    Assigned,
     CommitsUnconfirmed,
     CoordinatorFound,
     CoordinatorLost,
     Event,
     GroupFailed,
     LeaderDecided,
+    PartitionsAssigned,
     PartitionsLost,
     PartitionsReleased,
     RetryPlanned,
@@ -103,7 +103,7 @@ def test_partitions_are_listed_briefly(partitions: list[tuple[str, int]], text: 
 @pytest.mark.parametrize(
     ("event", "counter", "count"),
     [
-        (Assigned(partitions=ORDERS), "assigned", 5),
+        (PartitionsAssigned(partitions=ORDERS), "assigned", 5),
         (PartitionsReleased(partitions=ORDERS, took_ms=1), "released", 5),
         (PartitionsLost(partitions=ORDERS, reason="x"), "lost", 5),
         (RevocationOverran(partitions=ORDERS, after_ms=1), "overran", 5),
@@ -120,7 +120,7 @@ def test_events_are_counted(event: Event, counter: str, count: int) -> None:
 
 def test_hook_is_told_everything() -> None:
     told: list[Event] = []
-    event = Assigned(partitions=ORDERS)
+    event = PartitionsAssigned(partitions=ORDERS)
     Reporter("billing", GroupCounters(), told.append)(event)
     assert told == [event]
 
@@ -132,8 +132,8 @@ def test_hook_that_raises_is_logged_and_counted(log: LogLines, error: BaseExcept
 
     counters = GroupCounters()
     report = Reporter("billing", counters, hook)
-    report(Assigned(partitions=ORDERS))
-    report(Assigned(partitions=ORDERS))
+    report(PartitionsAssigned(partitions=ORDERS))
+    report(PartitionsAssigned(partitions=ORDERS))
     assert counters.hook_failures == 2
     assert [line["event"] for line in log if line["log_level"] == "error"] == [
         "the on_event hook failed"
@@ -151,8 +151,8 @@ def test_hook_ends_the_program_when_what_is_under_way_is_done(error: BaseExcepti
     async def main() -> None:
         counters = GroupCounters()
         report = Reporter("billing", counters, hook)
-        report(Assigned(partitions=ORDERS))
-        report(Assigned(partitions=ORDERS))
+        report(PartitionsAssigned(partitions=ORDERS))
+        report(PartitionsAssigned(partitions=ORDERS))
         done.append("the turn")
         assert counters.hook_failures == 0
         try:
