@@ -24,6 +24,10 @@ _ON_POSTGRES: Final = 10_000
 
 _KAFKA: Final = "Kafka, flushing each"
 _FLUSHING: Final = {"log.flush.interval.messages": 1}
+#: As if all groups happened to be in one of its fifty logs: what is committed in all of them at one
+#: time is flushed at once, and nothing else is.
+_ONE_LOG: Final = "Kafka, flushing each, one log"
+_IN_ONE_LOG: Final = {**_FLUSHING, "offsets.topic.num.partitions": 1}
 
 _FOLDER: Final = Path(__file__).resolve().parents[1] / "build" / "bench"
 
@@ -59,6 +63,7 @@ def run(effort: Effort) -> Report:
             left_out.append(f"Without Kafka: {problem}.")
         else:
             servers[_KAFKA] = KafkaServer(folder / "kafka", _FLUSHING)
+            servers[_ONE_LOG] = KafkaServer(folder / "kafka-one-log", _IN_ONE_LOG)
         contenders = {name: Crowded(name, server, scale) for name, server in servers.items()}
         for contender in contenders.values():
             contender.start(stack)
@@ -116,5 +121,6 @@ def _notes(scale: Scale, figures: Figures) -> tuple[str, ...]:
         "they are answered, which is when the commit is on disk.",
         "The server's CPU is that of the workers, without PostgreSQL's own.",
         f"A client process took {share_of_clients(figures)} of a core at most.",
+        "Kafka keeps offsets in fifty logs, by the names of groups, or in so many as it is told.",
         f"All run all the time on one disk, busy in turns; medians of {scale.rounds} rounds.",
     )

@@ -31,6 +31,8 @@ __all__ = [
 PROC: Final = Path("/proc")
 
 _NO_DELAY: Final = {"group.initial.rebalance.delay.ms": 0}
+#: What Kafka has unless it is told otherwise; the tests' brokers have one, to start quickly.
+_OFFSETS_LOGS: Final = {"offsets.topic.num.partitions": 50}
 #: Quick tries have short sessions.
 _ANY_SESSION: Final = {"group.min.session.timeout.ms": 100}
 #: The options of Kafka's own start script; the tests' brokers have others, to start quickly.
@@ -184,7 +186,10 @@ class WorkersServer:
 
 
 class KafkaServer(KafkaBroker):
-    """One Kafka node with the memory and the garbage collector of its own start script."""
+    """One Kafka node with the memory and the garbage collector of its own start script.
+
+    And with as many logs of offsets as it has by default.
+    """
 
     def __init__(
         self,
@@ -193,7 +198,8 @@ class KafkaServer(KafkaBroker):
         listeners: Mapping[str, str] | None = None,
         jvm_options: str = "",
     ) -> None:
-        super().__init__(folder, {**_NO_DELAY, **(properties or {})}, listeners=listeners)
+        properties = {**_NO_DELAY, **_OFFSETS_LOGS, **(properties or {})}
+        super().__init__(folder, properties, listeners=listeners)
         self._jvm_options = f"{_JVM_OPTIONS} {jvm_options}"
 
     @property
