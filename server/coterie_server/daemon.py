@@ -21,7 +21,7 @@ from coterie_server.log import configure
 from coterie_server.log.logger import get_logger
 from coterie_server.log.output import Output
 from coterie_server.server import Server, ServerError, ServerOptions
-from coterie_server.storage import StoreError
+from coterie_server.storage import StoreError, count_parts
 from coterie_server.storage.lock import DirectoryInUseError, DirectoryUnusableError
 from coterie_server.storage.urls import without_password
 from coterie_server.topics import TopicRefusal
@@ -63,6 +63,8 @@ REFUSALS: Final = (
 
 #: Open files that are not connections of clients: the store, the journal, HTTP, listening sockets.
 _OTHER_FILES: Final = 100
+#: What each file of a divided store takes beyond these: itself, its log, their index and its mark.
+_FILES_OF_A_PART: Final = 4
 #: How many a watcher of HTTP takes where another node has its group.
 _FILES_OF_A_WATCHER: Final = 2
 #: How many new objects make the collector look for garbage, and after how many such looks it looks
@@ -289,14 +291,16 @@ def _within_open_files(options: ServerOptions) -> ServerOptions:
     wanted = options.settings.max_connections
     watchers = 0 if options.http is None else options.settings.http_max_watchers
     total = wanted + watchers * _FILES_OF_A_WATCHER
-    possible = raise_open_file_limit(total)
+    others = _OTHER_FILES + _FILES_OF_A_PART * _parts(options)
+    possible = raise_open_file_limit(total, others)
     if possible < total:  # most are for members
         watchers = min(watchers, possible // 4 // _FILES_OF_A_WATCHER)
     possible -= watchers * _FILES_OF_A_WATCHER
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    if _is_less(files, _LEAST_FILES):
+    least = others + _LEAST_FILES - _OTHER_FILES
+    if _is_less(files, least):
         raise ServerError(
-            f"this process may have {files} open files, and needs {_LEAST_FILES} at least. Raise"
+            f"this process may have {files} open files, and needs {least} at least. Raise"
             " the limit, as with `ulimit -n 4096`."
         )
     if possible == wanted:
@@ -307,7 +311,13 @@ def _within_open_files(options: ServerOptions) -> ServerOptions:
     return replace(options, settings=allowed)
 
 
-def raise_open_file_limit(connections: int) -> int:
+def _parts(options: ServerOptions) -> int:
+    """Of how many files the store is or will be, beside the main one."""
+    wanted = 0 if options.worker is None else len(options.worker.node_ids)
+    return max(count_parts(options.store_url), wanted if wanted > 1 else 0)
+
+
+def raise_open_file_limit(connections: int, others: int = _OTHER_FILES) -> int:
     """Raise the limit of open files as far as needed; return how many connections it allows.
 
     The usual limit of a thousand is meant for programs that use select(), which this one does not.
@@ -315,14 +325,14 @@ def raise_open_file_limit(connections: int) -> int:
     connections must be let in.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = connections + _OTHER_FILES
+    needed = connections + others
     if _is_less(soft, needed):
         attainable = hard if _is_less(hard, needed) else needed
         # Some systems have a lower limit than the one that they report.
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (attainable, hard))
             soft = attainable
-    return max(soft - _OTHER_FILES, 1) if _is_less(soft, needed) else connections
+    return max(soft - others, 1) if _is_less(soft, needed) else connections
 
 
 def _is_less(limit: int, needed: int) -> bool:

@@ -217,9 +217,8 @@ class Server:
         # For its workers, a supervisor holds the directory.
         if options.data_dir is not None and worker is None:
             self._parts.enter_context(hold_directory(options.data_dir))
-        where = options.store or str(options.data_dir or "memory:")
         return open_store(
-            where,
+            options.store_url,
             accept_loss=options.accept_data_loss,
             is_shared=worker is not None,
             files=1 if worker is None else len(worker.node_ids),

@@ -201,6 +201,22 @@ def test_node_that_could_serve_next_to_nobody_does_not_start(
         daemon._within_open_files(OPTIONS)  # noqa: SLF001
 
 
+def test_files_of_a_divided_store_are_no_room_for_clients(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Or nothing is left for HTTP and the journal once as many clients as may have come."""
+    (tmp_path / "coterie-1-of-40.db").touch()
+    limits = Limits(400, 400)
+    monkeypatch.setattr(resource, "getrlimit", limits.get)
+    monkeypatch.setattr(resource, "setrlimit", limits.set)
+    options = replace(OPTIONS, data_dir=tmp_path)
+    allowed = daemon._within_open_files(options)  # noqa: SLF001
+    assert allowed.settings.max_connections == 400 - 100 - 4 * 40
+    limits.now = (287, 287)
+    with pytest.raises(ServerError, match="may have 287 open files, and needs 288 at least"):
+        daemon._within_open_files(options)  # noqa: SLF001
+
+
 @pytest.mark.parametrize(("files", "level"), [(128, "warning"), (1024, "warning"), (4096, "info")])
 def test_few_connections_are_warned_of(
     monkeypatch: pytest.MonkeyPatch, log: list[MutableMapping[str, Any]], files: int, level: str

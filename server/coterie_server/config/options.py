@@ -64,6 +64,11 @@ class ServerOptions:
                     f"topic {name!r} can't have {partitions!r} partitions: expected a whole number"
                 )
 
+    @property
+    def store_url(self) -> str:
+        """Where the store is, by a URL or a path."""
+        return self.store or str(self.data_dir or "memory:")
+
     def http_url(self, address: Address) -> str:
         """Where HTTP is answered, as clients write it."""
         return f"http{'s' if self.settings.http_ssl_keystore_location else ''}://{address}"

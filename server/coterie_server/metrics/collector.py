@@ -210,6 +210,6 @@ class Metrics:
         yield total("coterie_store_records", "Records made durable.", self._append_records)
         yield total(
             "coterie_store_failures",
-            "Times that the store failed to keep records.",
+            "Times that the store failed to keep or read records, or to see to leases.",
             self._store_failures,
         )

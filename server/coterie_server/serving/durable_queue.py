@@ -26,7 +26,7 @@ class Meter(Protocol):
         ...
 
     def store_failed(self) -> None:
-        """Records could not be stored."""
+        """Records could not be stored, or read, or the node's leases not be seen to."""
         ...
 
 

@@ -272,6 +272,8 @@ class Node:
     def doubted(self) -> None:
         """It can't be found out whether the leases hold: refuse what waits for that."""
         self._alarm.doubt()
+        if self._context.meter is not None:
+            self._context.meter.store_failed()
         is_followed = any(not note.is_leaving for note in self.cluster.others)
         for shard in self.all_shards():
             shard.doubted(is_followed=is_followed)
@@ -282,7 +284,7 @@ class Node:
         shards = self.all_shards()
         if unserved := [shard for shard in shards if shard.is_owned and not shard.is_served]:
             failures = (f": {shard.failure}" for shard in unserved if shard.failure)
-            why = next(failures, "; the log says why")
+            why = next(failures, " yet")  # those that are being read
             return f"{len(unserved)} of {len(shards)} shards can't be served{why}."
         lapse = "" if self.trust.holds else "The node's leases on its shards have run out."
         return self._keeper.troubles.sentence or lapse

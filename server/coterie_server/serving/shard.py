@@ -73,7 +73,7 @@ class ServedShard(SteppingShard[R, Q], Generic[C, R, Q]):
             self.load,
             lambda: self.is_owned and not self.is_served,
             lambda: self.is_served,
-            self._note_failure,
+            self._note_unread,
         )
         self._is_closed = False
         #: What clients are told while there is no core.
@@ -328,6 +328,11 @@ class ServedShard(SteppingShard[R, Q], Generic[C, R, Q]):
         self._trouble = ErrorCode.COORDINATOR_NOT_AVAILABLE
         self._forget()
         self._reload.soon()
+
+    def _note_unread(self, error: Exception) -> str:
+        if self._meter is not None:
+            self._meter.store_failed()
+        return self._note_failure(error)
 
     def _note_failure(self, error: Exception) -> str:
         self.failure = str(error) or repr(error)

@@ -76,7 +76,7 @@ from coterie_server.storage.abc import (
     StoreError,
     Survey,
 )
-from coterie_server.storage.divided import DividedStore
+from coterie_server.storage.divided import DividedStore, parts_there
 from coterie_server.storage.memory import MemoryStore
 from coterie_server.storage.sqlite import SqliteStore
 from coterie_server.storage.urls import without_password
@@ -96,6 +96,7 @@ __all__ = [
     "Store",
     "StoreError",
     "Survey",
+    "count_parts",
     "open_store",
 ]
 
@@ -140,10 +141,7 @@ def open_store(
     named = _SCHEME.fullmatch(url)
     if named is None:
         _refuse_mistyped(url)
-        path = Path(url)
-        is_file = path.suffix == ".db" or path.is_file()
-        file = path if is_file else path / FILE_NAME
-        return divided(file, is_shared=is_shared)
+        return divided(_file_at(Path(url)), is_shared=is_shared)
     scheme, rest = named.groups()
     if scheme == "memory" and rest in ("", "//"):
         return MemoryStore()
@@ -158,6 +156,19 @@ def open_store(
         f"{without_password(url)} is not a store: expected memory:, sqlite:PATH,"
         f" {_DATABASE} or the path of a data directory"
     )
+
+
+def count_parts(url: str) -> int:
+    """Into how many files the store that a URL names is divided; 0 if it is not."""
+    named = _SCHEME.fullmatch(url)
+    if named is None:
+        return parts_there(_file_at(Path(url)))
+    scheme, rest = named.groups()
+    return parts_there(Path(rest)) if scheme == "sqlite" else 0
+
+
+def _file_at(path: Path) -> Path:
+    return path if path.suffix == ".db" or path.is_file() else path / FILE_NAME
 
 
 def _refuse_mistyped(path: str) -> None:

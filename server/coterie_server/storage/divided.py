@@ -32,7 +32,7 @@ from coterie_server.storage.abc import (
 from coterie_server.storage.schema import Connect
 from coterie_server.storage.sqlite import SqliteStore
 
-__all__ = ["PART", "DividedStore", "not_its_part", "part_name", "part_path"]
+__all__ = ["PART", "DividedStore", "not_its_part", "part_name", "part_path", "parts_there"]
 
 T = TypeVar("T")
 
@@ -73,7 +73,7 @@ def _has_content(path: Path) -> bool:
     return path.exists() and path.stat().st_size > 0
 
 
-def _parts_there(path: Path) -> int:
+def parts_there(path: Path) -> int:
     """Of how many parts there is the first one; 0 if there is none."""
     main = path.resolve()
     pattern = re.compile(rf"{re.escape(main.stem)}-1-of-(\d+){re.escape(main.suffix)}")
@@ -135,7 +135,7 @@ class DividedStore(Store):
                 " documentation"
             )
         # Where only the main file was lost, what the others hold is still to be found.
-        left = 0 if _has_content(self._path) else _parts_there(self._path)
+        left = 0 if _has_content(self._path) else parts_there(self._path)
         if left and not self._accept_loss:
             raise _lacks_main(self._path, left)
         await self._main.open()

@@ -25,10 +25,7 @@ def without_password(url: str) -> str:
     scheme, slashes, rest = url.partition("://")
     if not slashes:
         return _without_login(url)
-    before, mark, query = rest.partition("?")
-    is_query = all("=" in each.partition("@")[0] for each in query.split("&") if "@" in each)
-    if "@" in query and not (is_query and _PLACE.fullmatch(before)):
-        before, mark, query = rest, "", ""
+    before, mark, query = _take_query(rest)
     # A password may have any character, also those that should have been quoted.
     login, at, place = before.rpartition("@")
     user = login.partition(":")[0]
@@ -36,6 +33,15 @@ def without_password(url: str) -> str:
         each for each in query.split("&") if unquote(each.partition("=")[0]) not in _SECRETS
     )
     return f"{scheme}://{user}{at}{place}{mark if kept else ''}{kept}"
+
+
+def _take_query(rest: str) -> tuple[str, str, str]:
+    """What stands before the parameters, their mark, and they.  A login may have such a mark."""
+    before, mark, query = rest.partition("?")
+    is_query = all("=" in each.partition("@")[0] for each in query.split("&") if "@" in each)
+    if "@" in query and not (is_query and _PLACE.fullmatch(before)):
+        return rest, "", ""
+    return before, mark, query
 
 
 def _without_login(text: str) -> str:
@@ -53,13 +59,16 @@ def has_password(url: str) -> bool:
 
 
 def take_place(url: str) -> tuple[str, str]:
-    """The login and hosts of a URL, and the URL without them.
+    """The login and hosts of a URL, and the URL without them; raises `ValueError` of a wrong login.
 
     `urlsplit` does not do, as newer Pythons refuse a list of hosts with an IPv6 address in it.
     """
     scheme, slashes, rest = url.partition("://")
     end = _END_OF_PLACE.search(rest)
     at = end.start() if end else len(rest)
+    # Or the beginning of a password would be taken for a host, and shown or looked up as one.
+    if "@" in _take_query(rest)[0][at:]:
+        raise ValueError("write / ? and # in a user's name or a password as %2F, %3F and %23")
     return rest[:at], f"{scheme}{slashes}{rest[at:]}"
 
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import replace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 import pytest_asyncio
@@ -61,8 +62,16 @@ class Harness:
         self.store, self.lease = store, lease
         self.events: list[Event] = []
         self.requests: list[Pending] = []
+        self.failures = 0
         self.observer: Callable[[int, Event], None] = lambda _ts, event: self.events.append(event)
         self.shard = self.another()
+
+    def store_appended(self, records: int, seconds: float) -> None:
+        """As metrics do."""
+
+    def store_failed(self) -> None:
+        """Count, as metrics do."""
+        self.failures += 1
 
     def another(self, trust: LeaseTrust | None = None) -> GroupShard:
         """The shard as a new process has it."""
@@ -72,6 +81,7 @@ class Harness:
                 self.store,
                 Clock(),
                 trust or LeaseTrust(),
+                meter=self,
                 observe=lambda ts, event: self.observer(ts, event),  # noqa: PLW0108  # it changes
             ),
             lambda: GroupCoordinator(Config(), RandomIds(), {"t": 4}),
@@ -314,6 +324,21 @@ async def test_a_shard_that_comes_back_does_not_wait_for_an_attempt_of_its_forme
     harness.shard.take_over(lease)
     await turns()
     assert error_of(await harness.commit(1)) == ErrorCode.NONE
+
+
+async def test_each_attempt_in_vain_to_read_a_shard_counts(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a store is away there may be nothing else that fails: who commits is refused before."""
+    monkeypatch.setattr(reload_module, "RETRY_FIRST_S", 0.0)
+    monkeypatch.setattr(reload_module, "RETRY_MAX_S", 0.0)
+    shard = harness.another()
+    monkeypatch.setattr(harness.store, "load", AsyncMock(side_effect=StoreError("it is away")))
+    shard.take_over(harness.lease)
+    while harness.failures < 3:  # noqa: ASYNC110  # the shard tells nobody
+        await asyncio.sleep(0)
+    assert shard.failure == "it is away"
+    shard.fence()
 
 
 async def test_a_shard_is_read_by_one_at_a_time(harness: Harness) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from coterie_server.storage import MemoryStore, StoreError, open_store
+from coterie_server.storage import MemoryStore, StoreError, count_parts, open_store
 
 
 @pytest.mark.parametrize("url", ["memory:", "memory://"])
@@ -115,3 +115,15 @@ def test_only_a_store_of_several_nodes_makes_a_node_look_for_others(tmp_path: Pa
     assert open_store(f"sqlite:{tmp_path}/groups.db").is_shared
     assert not open_store(str(tmp_path)).is_shared
     assert not open_store("memory:").is_shared
+
+
+def test_files_of_a_divided_store_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    urls = (str(tmp_path), str(tmp_path / "coterie.db"), f"sqlite:{tmp_path}/coterie.db", ".")
+    assert [count_parts(url) for url in urls] == [0, 0, 0, 0]
+    for number in (1, 2, 3):
+        (tmp_path / f"coterie-{number}-of-3.db").touch()
+    assert [count_parts(url) for url in urls] == [3, 3, 3, 3]
+    assert [count_parts(url) for url in ("memory:", "postgresql://db/x", "elsewhere")] == [0, 0, 0]

@@ -39,7 +39,10 @@ class Address:
     def parse(cls, url: str) -> Address:
         """Take a URL apart; raises `StoreError`."""
         shown = without_password(url)
-        place, rest = take_place(url)
+        try:
+            place, rest = take_place(url)
+        except ValueError as error:
+            raise StoreError(f"{shown}: {error}") from None
         try:
             parts = urlsplit(rest)
             options = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=True))

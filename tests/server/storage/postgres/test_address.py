@@ -103,6 +103,15 @@ def test_other_texts_stay_as_they_are(text: str) -> None:
     assert not has_password(text)
 
 
+@pytest.mark.parametrize("before", ["", "a,", "[", "12345", "ann@"])
+@pytest.mark.parametrize("mark", ["/", "#", "?", "/?", "?a=b/", "#?"])
+def test_password_that_should_have_been_quoted_is_not_shown(before: str, mark: str) -> None:
+    with pytest.raises(StoreError) as caught:
+        Address.parse(f"postgresql://ann:{before}S3cret{mark}rest@db.example:5432/groups")
+    assert "S3cret" not in str(caught.value)
+    assert "write / ? and # in a user's name or a password as %2F, %3F and %23" in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("url", "said"),
     [
