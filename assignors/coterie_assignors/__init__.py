@@ -52,7 +52,8 @@ from coterie_assignors.base import (
     RebalanceProtocol,
     in_kafka_order,
 )
-from coterie_assignors.leader import Adjustment, InvalidAssignmentError, adjust, lead
+from coterie_assignors.checking import InvalidAssignmentError
+from coterie_assignors.leader import Adjustment, adjust, lead
 from coterie_assignors.operations import Operations
 from coterie_assignors.plan import Plan
 from coterie_assignors.presence import among_present

@@ -8,7 +8,7 @@ So no partition ever has two owners, whichever assignor is in use.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -28,6 +28,7 @@ from coterie_assignors.base import (
     Partitions,
     RebalanceProtocol,
 )
+from coterie_assignors.checking import check
 from coterie_assignors.operations import Operations, carry_out
 from coterie_assignors.ownership import CONTESTED, Owners, resolve_claims
 from coterie_assignors.plan import Plan, planned
@@ -37,13 +38,9 @@ from coterie_protocol.consumer import TopicPartitions, flatten, group_by_topic
 if TYPE_CHECKING:
     from coterie_assignors.warm.refiner import Refined
 
-__all__ = ["Adjustment", "InvalidAssignmentError", "adjust", "lead", "reassign_refused"]
+__all__ = ["Adjustment", "adjust", "lead", "reassign_refused"]
 
 _Pair = tuple[str, int]
-
-
-class InvalidAssignmentError(Exception):
-    """An assignor's answer breaks the rules that its interface states."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +168,7 @@ def _target(
         claims,
         in_steps=RebalanceProtocol.COOPERATIVE in assignor.protocols,
     )
-    _check(target, members)
+    check(target, members)
     return target, plan
 
 
@@ -182,7 +179,7 @@ def _wanted(
     cluster: Cluster,
 ) -> Mapping[str, Partitions]:
     """What an assignor wants for the members, checked and put right."""
-    _check(answer, members)
+    check(answer, members)
     target = reassign_refused(answer, members)
     if not any(member.is_away for member in members.values()):
         return target
@@ -218,36 +215,6 @@ def _with_copies_kept(
             pairs = flatten(partitions)
             kept[name] = _merged(kept[name], pairs) if name in kept else group_by_topic(pairs)
     return kept
-
-
-def _check(target: Mapping[str, Partitions], members: Mapping[str, MemberInfo]) -> None:
-    if not _has_right_types(target):
-        raise InvalidAssignmentError(
-            f"the answer is not a dict of TopicPartitions by member: {target!r:.200}"
-        )
-    if target.keys() != members.keys():
-        odd = ", ".join(sorted(target.keys() ^ members.keys()))
-        raise InvalidAssignmentError(f"members missing or unknown: {odd}")
-    assigned: dict[str, set[int]] = {}
-    for name, partitions in target.items():
-        topics = set(members[name].topics)
-        for entry in partitions:
-            if entry.topic not in topics:
-                raise InvalidAssignmentError(f"{name} did not subscribe to {entry.topic}")
-            of_topic = assigned.setdefault(entry.topic, set())
-            expected = len(of_topic) + len(entry.partitions)
-            of_topic.update(entry.partitions)
-            if len(of_topic) != expected:
-                raise InvalidAssignmentError(f"{name} is given some of {entry.topic} twice")
-
-
-def _has_right_types(target: object) -> bool:
-    """Not everybody who writes an assignor has its types checked."""
-    return isinstance(target, Mapping) and all(
-        isinstance(partitions, Sequence)
-        and all(isinstance(entry, TopicPartitions) for entry in partitions)
-        for partitions in target.values()
-    )
 
 
 # Refused partitions
