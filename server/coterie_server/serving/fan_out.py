@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from coterie_protocol import messages as m
+from coterie_protocol.error_codes import ErrorCode
 from coterie_server.turns import AT_ONCE, Piece, Unfinished, begin, each
 
 if TYPE_CHECKING:
@@ -306,8 +307,11 @@ def _join_lists(parts: Iterable[Any]) -> Making[m.ListGroupsResponse]:
     groups: list[m.ListedGroup] = []
     for part in parts:
         answer = (yield from part.making) if isinstance(part, Unfinished) else part
-        if answer.error_code:
-            return m.ListGroupsResponse(error_code=answer.error_code, groups=())
+        if error := answer.error_code:
+            if error == ErrorCode.NOT_COORDINATOR:
+                # Nobody is the coordinator of a list, so its clients don't try again for that.
+                error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            return m.ListGroupsResponse(error_code=error, groups=())
         groups += answer.groups
         if piece.is_whole(len(answer.groups)):
             yield

@@ -9,7 +9,6 @@ import asyncpg
 
 from coterie_server.frames_of_errors import without_frames
 from coterie_server.storage.abc import StoreError
-from coterie_server.storage.lanes import RejectedError
 
 __all__ = [
     "ENDED_AT_ONCE",
@@ -97,6 +96,10 @@ _POOLER_IS_FULL: Final = "no more connections allowed"
 _REFUSALS: Final = frozenset({"22023", "28000", "28P01", "3D000", "42501", "42704"})
 
 
+class UnreachedError(StoreError):
+    """No connection could be made, so that nothing was sent."""
+
+
 class StandbyError(Exception):
     """The server is a standby, where nothing can be written."""
 
@@ -147,9 +150,8 @@ def is_full(error: BaseException) -> bool:
     return sqlstate(error) == _FULL
 
 
-def explain(shown: str, error: BaseException, *, is_rejection: bool = False) -> StoreError:
+def explain(shown: str, error: BaseException, kind: type[StoreError] = StoreError) -> StoreError:
     """The error as callers of a store get it."""
-    kind = RejectedError if is_rejection else StoreError
     explained = kind(f"{shown}: {_sentence(error)}")
     explained.__cause__ = without_frames(error)
     return explained

@@ -13,11 +13,13 @@ import asyncpg
 
 from coterie_server.frames_of_errors import without_frames
 from coterie_server.storage.abc import StoreError
+from coterie_server.storage.lanes import RejectedError
 from coterie_server.storage.postgres.address import Address
 from coterie_server.storage.postgres.attempts import Attempts
 from coterie_server.storage.postgres.errors import (
     FAILURES,
     StandbyError,
+    UnreachedError,
     explain,
     is_full,
     is_refusal,
@@ -117,7 +119,8 @@ class Link:
                     may_repeat = is_undone(error) or (repeat and not rejected)
                     if not may_repeat or loop.time() + pause_s > until:
                         shown = self._address.shown
-                        raise explain(shown, error, is_rejection=rejected) from error
+                        kind = RejectedError if rejected else StoreError
+                        raise explain(shown, error, kind) from error
                     failure = without_frames(error)
                 await asyncio.sleep(pause_s)
         raise AssertionError("pauses do not end")
@@ -220,7 +223,7 @@ class Link:
         return result
 
     async def _connected(self, until: float, attempt_s: float, failure: Exception) -> Session:
-        """Return an open session, after connecting if need be; raises `StoreError`.
+        """Return an open session, after connecting if need be; raises `UnreachedError`.
 
         `failure` is why the call needs another connection, which is told if there is none in time.
         """
@@ -247,7 +250,7 @@ class Link:
                 else:
                     return self._session
                 await asyncio.sleep(pause_s)
-        raise explain(self._address.shown, failure) from failure
+        raise explain(self._address.shown, failure, UnreachedError) from failure
 
     async def _connect(self, attempts: Attempts[Host, Session], until: float) -> Session:
         """Connect to the first server that can be written to, or finish an earlier attempt."""

@@ -1,4 +1,4 @@
-"""Going on with fewer connections than are wanted, where the server takes no more."""
+"""Going on with fewer connections than are wanted, where no more can be made."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 from coterie_server.log.logger import get_logger
 from coterie_server.storage.abc import StoreError
-from coterie_server.storage.postgres.errors import is_full
+from coterie_server.storage.postgres.errors import UnreachedError, is_full
 from coterie_server.storage.postgres.link import Link
 from coterie_server.storage.postgres.session import Session
 
@@ -18,6 +18,9 @@ T = TypeVar("T")
 
 #: For how long calls go by the other link before a connection of their own is tried again.
 _SHARED_S: Final = 10.0
+#: For how long to try one's own while the other has one, which may not be let in any more either:
+#: a password may have changed, or a firewall.
+_OWN_S: Final = 1.0
 
 _log = get_logger(__name__)
 
@@ -31,7 +34,7 @@ class Shortage:
     def begins(self, link: Link, why: StoreError) -> None:
         """A link has no connection."""
         if not self._still_lacking():
-            _log.warning("connections are shared, as there are too few", why=str(why))
+            _log.warning("connections are shared, as some can't be made", why=str(why))
         self._lacking.add(link)
 
     def look(self) -> None:
@@ -45,7 +48,7 @@ class Shortage:
 
 
 class SharedLink:
-    """A link whose calls go by another one while the server takes no more connections.
+    """A link whose calls go by another one while it can't be connected, as if the server is full.
 
     A node that serves slowly is better than one that has shards and can't serve them.
     """
@@ -59,10 +62,11 @@ class SharedLink:
         """Do some work as `Link.run` does; nothing was sent where there was no connection."""
         time_s = asyncio.get_running_loop().time
         if self._link.is_open or time_s() >= self._shared_until:
+            connect_s = _OWN_S if self._spare.is_open else None
             try:
-                result = await self._link.run(work, repeat=repeat)
-            except StoreError as error:
-                if not is_full(error):
+                result = await self._link.run(work, repeat=repeat, connect_s=connect_s)
+            except UnreachedError as error:
+                if not (self._spare.is_open or is_full(error)):
                     raise
                 self._shared_until = time_s() + _SHARED_S
                 self._shortage.begins(self._link, error)
