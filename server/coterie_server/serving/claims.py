@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+from coterie_server.storage import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from coterie_server.storage import Lease, Store, Survey
 
 __all__ = ["Claims", "claim_alone"]
+
+
+class _Again(NamedTuple):
+    """A shard that is to be claimed again; who asks waits for its lease, and since when that is."""
+
+    shard: int
+    answer: asyncio.Future[tuple[Lease | None, float]]
 
 
 class Claims:
@@ -21,8 +31,9 @@ class Claims:
     release may be of the lease before, and then has none.
     """
 
-    def __init__(self, store: Store, owner: str, ttl_ms: int) -> None:
+    def __init__(self, store: Store, owner: str, ttl_ms: int, now_s: Callable[[], float]) -> None:
         self._store = store
+        self._now_s = now_s
         self._owner = owner
         self._ttl_ms = ttl_ms
         #: The shards that are being claimed; former leases on them are not to be renewed.
@@ -30,6 +41,8 @@ class Claims:
         self.in_doubt: set[int] = set()
         #: What was leased to this node without being held, when the store was last looked at.
         self.stray: list[Lease] = []
+        self._again: list[_Again] = []
+        self._claiming: asyncio.Task[None] | None = None
 
     @property
     def unsure(self) -> set[int]:
@@ -40,27 +53,72 @@ class Claims:
         """Claim shards, and return the leases on those that were free."""
         self.under_way.update(shards)
         try:
-            with self._doubting(shards):
-                taken = await self._store.claim(shards, self._owner, self._ttl_ms)
-            self.in_doubt.difference_update(shards)
-            return taken
+            return await self._claim_those(shards)
         finally:
             self.under_way.difference_update(shards)
 
-    async def claim_again(self, shard: int) -> list[Lease]:
-        """Claim a shard anew that is this node's; empty if another one has taken it by now.
+    async def claim_again(self, shard: int) -> tuple[Lease | None, float]:
+        """Claim a shard anew that is this node's; None if another one has taken it by now.
 
         It has it also if its lease has expired: if the store's clock was set forward, that is too
         early, and who takes shards from others waits for as long as these trust their leases.
+
+        Shards for which that is asked at one time are claimed together: where a connection is lost,
+        that may be all, and one after the other their leases would expire meanwhile.
         """
-        self.under_way.add(shard)
+        again = _Again(shard, asyncio.get_running_loop().create_future())
+        self._again.append(again)
+        if self._claiming is None:
+            self._claiming = asyncio.create_task(self._claim_all_again())
+        try:
+            return await again.answer
+        finally:
+            self.under_way.discard(shard)  # not before who asked goes on: a renewal may be answered
+
+    async def _claim_all_again(self) -> None:
+        try:
+            while self._again:
+                asked, self._again = self._again, []
+                await self._claim_together([each for each in asked if not each.answer.done()])
+        finally:
+            self._claiming = None
+            _fail(self._again, asyncio.CancelledError())
+
+    async def _claim_together(self, asked: Sequence[_Again]) -> None:
+        wanted = {each.shard for each in asked}
         try:
             leases = (await self._store.survey()).leases
-            if any(each.shard == shard and each.owner != self._owner for each in leases):
-                return []
-            return await self.claim([shard])
+            gone = {each.shard for each in leases if each.owner != self._owner}
+            asked_s = self._now_s()
+            self.under_way |= wanted
+            taken = {each.shard: each for each in await self._claim_those(wanted - gone)}
+        except BaseException as error:
+            _fail(asked, error)
+            if not isinstance(error, Exception):
+                raise
+            return
         finally:
-            self.under_way.discard(shard)
+            # Of who is gone meanwhile; the others see to it when they go on.
+            self.under_way -= {each.shard for each in asked if each.answer.cancelled()}
+        for shard, answer in asked:
+            if not answer.done():
+                answer.set_result((taken.get(shard), asked_s))
+            elif shard in taken:
+                self.in_doubt.add(shard)
+
+    async def _claim_those(self, shards: Collection[int]) -> list[Lease]:
+        if not shards:
+            return []
+        with self._doubting(shards):
+            taken = await self._store.claim(shards, self._owner, self._ttl_ms)
+        self.in_doubt.difference_update(shards)
+        return taken
+
+    async def close(self) -> None:
+        """Claim nothing again any more; what is under way is in doubt."""
+        if self._claiming is not None:
+            self._claiming.cancel()
+            await asyncio.wait([self._claiming])
 
     async def release(self, leases: Sequence[Lease]) -> None:
         """Release leases."""
@@ -68,7 +126,7 @@ class Claims:
             await self._store.release(leases)
 
     @contextmanager
-    def _doubting(self, shards: Sequence[int]) -> Iterator[None]:
+    def _doubting(self, shards: Collection[int]) -> Iterator[None]:
         try:
             yield
         except BaseException:
@@ -94,6 +152,19 @@ class Claims:
         """
         if self.stray:
             await self._store.release(self.stray)
+
+
+def _fail(asked: Sequence[_Again], error: BaseException) -> None:
+    """Tell who asked; raising an error changes it, so each gets its own."""
+    for _, answer in asked:
+        if answer.done():
+            continue
+        if isinstance(error, Exception):
+            own = StoreError(str(error) or repr(error))
+            own.__cause__ = error
+            answer.set_exception(own)
+        else:
+            answer.cancel()
 
 
 async def claim_alone(store: Store, held: Lease, shard: int) -> Lease | None:

@@ -74,7 +74,7 @@ class LeaseKeeper:
         self._holder = holder
         self._shards: Sequence[int] = ()
         self._leases: dict[int, Lease] = {}
-        self._claims = Claims(store, terms.owner, terms.ttl_ms)
+        self._claims = Claims(store, terms.owner, terms.ttl_ms, trust.now_s)
         #: When shards were claimed whose leases have not been renewed yet.
         self._claimed_s: dict[int, float] = {}
         #: Who had each shard last, as far as it was seen.
@@ -186,6 +186,7 @@ class LeaseKeeper:
             await asyncio.wait({self._moving}, timeout=self._renew_every_s)
             self._moving.cancel()
             await asyncio.wait({self._moving})
+        await self._claims.close()
         leases, self._leases = list(self._leases.values()), {}
         try:
             async with asyncio.timeout(self._ttl_ms / 1000):  # by then they are over in any case
@@ -221,17 +222,18 @@ class LeaseKeeper:
         held = self._leases.get(shard)
         if held is None:
             return None
-        asked_s = self._trust.now_s()
         self._claimed_s.pop(shard, None)
-        taken = await self._claims.claim_again(shard)
-        if self._leases.get(shard) is not held:
-            await self._claims.release(taken)  # it was lost, or given up, meanwhile
-            return None
-        if not taken:
+        taken, asked_s = await self._claims.claim_again(shard)
+        now = self._leases.get(shard)
+        is_held = now is not None and now.fence == held.fence
+        if taken is not None and is_held:
+            self._take(taken, asked_s)
+            return taken
+        if taken is not None:
+            await self._claims.release([taken])  # it was lost, or given up, meanwhile
+        elif is_held:
             self.lost(shard)
-            return None
-        self._take(taken[0], asked_s)
-        return taken[0]
+        return None
 
     def _take(self, lease: Lease, asked_s: float) -> None:
         self._leases[lease.shard] = lease

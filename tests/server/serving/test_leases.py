@@ -378,6 +378,60 @@ async def test_a_shard_is_claimed_again_when_an_append_has_failed(harness: Harne
     assert await harness.renewed() == ["confirmed"]
 
 
+async def test_shards_are_claimed_again_together(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or half of all, when a connection is lost, would take longer than a lease on a slow network.
+
+    And those that wait for it keep their leases.
+    """
+    harness.time.s += 60.0
+    await harness.steal(3)
+    store = store_of(harness)
+    asked = Counter[str]()
+
+    async def survey() -> Survey:
+        asked["survey"] += 1
+        return await MemoryStore.survey(store)
+
+    async def claim(shards: Iterable[int], owner: str, ttl_ms: int) -> list[Lease]:
+        asked["claim"] += 1
+        return await MemoryStore.claim(store, shards, owner, ttl_ms)
+
+    monkeypatch.setattr(store, "survey", survey)
+    monkeypatch.setattr(store, "claim", claim)
+    again = await asyncio.gather(*map(harness.keeper.claim_again, SHARDS))
+    assert [lease and lease.shard for lease in again] == [0, 1, 2, None]
+    assert asked == {"survey": 1, "claim": 1}
+    assert await harness.renewed() == ["confirmed"]
+
+
+async def test_who_gives_up_waiting_for_a_claim_costs_the_others_nothing(
+    harness: Harness,
+) -> None:
+    store_of(harness).claims = gate = asyncio.Event()
+    first, second = (asyncio.ensure_future(harness.keeper.claim_again(each)) for each in (1, 2))
+    await turns()
+    first.cancel()
+    await turns()
+    gate.set()
+    assert await second is not None
+    store_of(harness).claims = None
+    assert "lost 1" in await harness.renewed()  # nobody serves it under the new lease
+    told = [each for _ in range(3) for each in await harness.renewed()]
+    assert any(each.startswith("gained 1") for each in told), told
+
+
+async def test_a_failed_claim_fails_all_who_wait_for_it(harness: Harness) -> None:
+    store_of(harness).lost_request = StoreError("the connection is gone")
+    claims = [harness.keeper.claim_again(each) for each in SHARDS]
+    errors = await asyncio.gather(*claims, return_exceptions=True)
+    assert [str(error) for error in errors] == ["the connection is gone"] * len(SHARDS)
+    assert len(set(map(id, errors))) == len(SHARDS)
+    store_of(harness).lost_request = None
+    assert await harness.keeper.claim_again(2) is not None
+
+
 async def test_trust_in_a_claim_counts_from_before_the_store_was_asked(harness: Harness) -> None:
     """However often the other leases are renewed before its answer comes."""
     store_of(harness).claims = gate = asyncio.Event()
