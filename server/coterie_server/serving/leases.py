@@ -66,8 +66,7 @@ class LeaseKeeper:
         self._trust = trust
         self._owner, self._ttl_ms = terms.owner, terms.ttl_ms
         lease_s, look_ms = terms.ttl_ms / 1000, terms.look_every_ms
-        self._renew_every_s = lease_s / _RENEWALS_PER_LEASE
-        self._companions = terms.companions
+        self._renew_every_s, self._companions = lease_s / _RENEWALS_PER_LEASE, terms.companions
         look_s = math.inf if look_ms is None else look_ms / 1000
         self._look_every_s = min(look_s, self._renew_every_s)
         self._cluster = cluster
@@ -224,8 +223,7 @@ class LeaseKeeper:
             return None
         self._claimed_s.pop(shard, None)
         taken, asked_s = await self._claims.claim_again(shard)
-        now = self._leases.get(shard)
-        is_held = now is not None and now.fence == held.fence
+        is_held = shard in self._leases and self._leases[shard].fence == held.fence
         if taken is not None and is_held:
             self._take(taken, asked_s)
             return taken
