@@ -72,6 +72,9 @@ class Claims:
             self._claiming = asyncio.create_task(self._claim_all_again())
         try:
             return await again.answer
+        except asyncio.CancelledError:
+            self.in_doubt.add(shard)
+            raise
         finally:
             self.under_way.discard(shard)  # not before who asked goes on: a renewal may be answered
 

@@ -422,6 +422,26 @@ async def test_who_gives_up_waiting_for_a_claim_costs_the_others_nothing(
     assert any(each.startswith("gained 1") for each in told), told
 
 
+async def test_a_claim_whose_answer_comes_as_it_is_given_up_leaves_no_lease(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or nobody would serve the shard until that has expired."""
+    store = store_of(harness)
+
+    async def claim(shards: Iterable[int], owner: str, ttl_ms: int) -> list[Lease]:
+        taken = await MemoryStore.claim(store, shards, owner, ttl_ms)
+        asyncio.get_running_loop().call_soon(claiming.cancel)
+        return taken
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "claim", claim)
+        claiming = asyncio.ensure_future(harness.keeper.claim_again(1))
+        await turns()
+    assert claiming.cancelled()
+    told = [each for _ in range(3) for each in await harness.renewed()]
+    assert any(each.startswith("gained 1") for each in told), told
+
+
 async def test_a_failed_claim_fails_all_who_wait_for_it(harness: Harness) -> None:
     store_of(harness).lost_request = StoreError("the connection is gone")
     claims = [harness.keeper.claim_again(each) for each in SHARDS]
