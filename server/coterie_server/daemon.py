@@ -291,13 +291,13 @@ def _within_open_files(options: ServerOptions) -> ServerOptions:
     wanted = options.settings.max_connections
     watchers = 0 if options.http is None else options.settings.http_max_watchers
     total = wanted + watchers * _FILES_OF_A_WATCHER
-    others = _OTHER_FILES + _FILES_OF_A_PART * _parts(options)
-    possible = raise_open_file_limit(total, others)
+    of_parts = _FILES_OF_A_PART * _parts(options)
+    possible = raise_open_file_limit(total, _OTHER_FILES + of_parts)
     if possible < total:  # most are for members
         watchers = min(watchers, possible // 4 // _FILES_OF_A_WATCHER)
     possible -= watchers * _FILES_OF_A_WATCHER
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    least = others + _LEAST_FILES - _OTHER_FILES
+    least = _LEAST_FILES + of_parts
     if _is_less(files, least):
         raise ServerError(
             f"this process may have {files} open files, and needs {least} at least. Raise"

@@ -6,7 +6,7 @@ import asyncio
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from coterie_server.storage import StoreError
+from coterie_server.storage.abc import own_failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -82,7 +82,8 @@ class Claims:
         try:
             while self._again:
                 asked, self._again = self._again, []
-                await self._claim_together([each for each in asked if not each.answer.done()])
+                if waiting := [each for each in asked if not each.answer.done()]:
+                    await self._claim_together(waiting)
         finally:
             self._claiming = None
             _fail(self._again, asyncio.CancelledError())
@@ -158,14 +159,12 @@ class Claims:
 
 
 def _fail(asked: Sequence[_Again], error: BaseException) -> None:
-    """Tell who asked; raising an error changes it, so each gets its own."""
+    """Tell who asked, unless they have gone."""
     for _, answer in asked:
         if answer.done():
             continue
         if isinstance(error, Exception):
-            own = StoreError(str(error) or repr(error))
-            own.__cause__ = error
-            answer.set_exception(own)
+            answer.set_exception(own_failure(str(error) or repr(error), error))
         else:
             answer.cancel()
 

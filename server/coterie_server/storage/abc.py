@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Self
 
 from coterie_protocol.exceptions import CoterieError
+from coterie_server.frames_of_errors import without_frames
 
 __all__ = [
     "CHUNK_RECORDS",
@@ -40,6 +41,7 @@ __all__ = [
     "Survey",
     "how_held",
     "left_ms",
+    "own_failure",
     "wall_ms",
 ]
 
@@ -154,6 +156,13 @@ def wall_ms() -> int:
 
 class StoreError(CoterieError):
     """The store could not do its work; the text says why, and what helps if that is known."""
+
+
+def own_failure(sentence: str, error: Exception) -> StoreError:
+    """What one of several is told who wait for what failed; raising an error changes it."""
+    own = StoreError(sentence)
+    own.__cause__ = without_frames(error)
+    return own
 
 
 class OwnerTakenError(StoreError):

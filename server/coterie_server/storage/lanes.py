@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol
 
-from coterie_server.frames_of_errors import without_frames
-from coterie_server.storage.abc import Fence, FencedError, Lease, Record, StoreError
+from coterie_server.storage.abc import Fence, FencedError, Lease, Record, StoreError, own_failure
 
 __all__ = ["Changes", "Lanes", "RejectedError", "Sender"]
 
@@ -223,12 +222,8 @@ class _Lane:
             else:
                 del self._queues[shard]
         self._apart = [each for each in self._apart if id(each[0]) not in failed]
-        without_frames(error)
         for append in failed.values():
-            # Raising an error changes it, so each caller gets its own.
-            own = StoreError(str(error))
-            own.__cause__ = error
-            _raise(append.future, own)
+            _raise(append.future, own_failure(str(error), error))
 
     def _waiting(self) -> list[_Append]:
         waiting = (*self._apart, *self._queues.values())

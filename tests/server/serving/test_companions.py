@@ -13,17 +13,14 @@ from coterie_protocol import ApiKey
 from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
 from coterie_server.address import Address
-from coterie_server.config.assembly import RandomIds, catalogue_config, group_config
-from coterie_server.config.settings import Settings
 from coterie_server.net import Exchange
 from coterie_server.serving.catalogue_shard import CatalogueShard
-from coterie_server.serving.clock import Clock
 from coterie_server.serving.cluster import NodeNote
 from coterie_server.serving.durable_queue import DurableQueue
 from coterie_server.serving.node import Node, NodeOptions
 from coterie_server.serving.peers import PeerError
 from coterie_server.storage import MemoryStore, StoreError
-from coterie_server.topics import Catalogue
+from tests.support.nodes import node_of
 from tests.support.requests import Pending
 
 pytestmark = pytest.mark.asyncio
@@ -44,7 +41,6 @@ def node_on(
     lease_ms: int = LONG_LEASE_MS,
 ) -> Node:
     """One of them."""
-    settings = Settings()
     options = NodeOptions(
         node_id,
         Address(f"h{node_id}", 9092),
@@ -54,16 +50,7 @@ def node_on(
         look_every_ms=10,
         companions=companions,
     )
-    config = catalogue_config(settings, options)
-    node = Node(
-        options,
-        group_config(settings),
-        store,
-        Clock(),
-        make_ids=lambda _epoch: RandomIds(),
-        make_catalogue=lambda ends: Catalogue(config, RandomIds(), ends),
-        observe=lambda _ts, _event: None,
-    )
+    node = node_of(options, store)
 
     async def ask(node: NodeNote, _api: ApiKey, _message: Any, _version: int) -> Any:
         raise PeerError(f"node {node.node_id} is not asked")

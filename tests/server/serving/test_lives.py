@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import replace
 from typing import Any
-from unittest.mock import AsyncMock
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 import pytest_asyncio
@@ -20,6 +20,7 @@ from coterie_server.group.records import GroupRow
 from coterie_server.serving import GroupShard, LeaseTrust, NodeContext
 from coterie_server.serving import reload as reload_module
 from coterie_server.serving.clock import Clock
+from coterie_server.serving.durable_queue import Meter
 from coterie_server.storage import Lease, MemoryStore, StoreError
 from coterie_server.storage.abc import KeptRecord, Record
 from tests.support.requests import Pending
@@ -62,16 +63,9 @@ class Harness:
         self.store, self.lease = store, lease
         self.events: list[Event] = []
         self.requests: list[Pending] = []
-        self.failures = 0
+        self.meter = Mock(spec=Meter)
         self.observer: Callable[[int, Event], None] = lambda _ts, event: self.events.append(event)
         self.shard = self.another()
-
-    def store_appended(self, records: int, seconds: float) -> None:
-        """As metrics do."""
-
-    def store_failed(self) -> None:
-        """Count, as metrics do."""
-        self.failures += 1
 
     def another(self, trust: LeaseTrust | None = None) -> GroupShard:
         """The shard as a new process has it."""
@@ -81,7 +75,7 @@ class Harness:
                 self.store,
                 Clock(),
                 trust or LeaseTrust(),
-                meter=self,
+                meter=self.meter,
                 observe=lambda ts, event: self.observer(ts, event),  # noqa: PLW0108  # it changes
             ),
             lambda: GroupCoordinator(Config(), RandomIds(), {"t": 4}),
@@ -335,7 +329,7 @@ async def test_each_attempt_in_vain_to_read_a_shard_counts(
     shard = harness.another()
     monkeypatch.setattr(harness.store, "load", AsyncMock(side_effect=StoreError("it is away")))
     shard.take_over(harness.lease)
-    while harness.failures < 3:  # noqa: ASYNC110  # the shard tells nobody
+    while harness.meter.store_failed.call_count < 3:  # noqa: ASYNC110  # the shard tells nobody
         await asyncio.sleep(0)
     assert shard.failure == "it is away"
     shard.fence()

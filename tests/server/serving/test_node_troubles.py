@@ -3,33 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import AsyncIterator, Callable
-from unittest.mock import AsyncMock
+from collections.abc import AsyncIterator
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 import pytest_asyncio
 
 from coterie_server.address import Address
-from coterie_server.config.assembly import RandomIds, catalogue_config, group_config
-from coterie_server.config.settings import Settings
-from coterie_server.serving.clock import Clock
+from coterie_server.serving.durable_queue import Meter
 from coterie_server.serving.node import Node, NodeOptions
 from coterie_server.storage import MemoryStore, StoreError
-from coterie_server.topics import Catalogue
+from tests.server.net.doubles import until
+from tests.support.nodes import node_of
 
 pytestmark = pytest.mark.asyncio
-
-
-class Meter(Counter[str]):
-    """Counts as metrics do."""
-
-    def store_appended(self, records: int, seconds: float) -> None:
-        """Count nothing."""
-
-    def store_failed(self) -> None:
-        """Count a failure."""
-        self["failures"] += 1
 
 
 @pytest_asyncio.fixture
@@ -40,48 +27,28 @@ async def store() -> AsyncIterator[MemoryStore]:
 
 
 @pytest.fixture
-def meter() -> Meter:
-    """What the node counts."""
-    return Meter()
+def meter() -> Mock:
+    """What counts for the node."""
+    return Mock(spec=Meter)
 
 
 @pytest_asyncio.fixture
-async def node(store: MemoryStore, meter: Meter) -> AsyncIterator[Node]:
+async def node(store: MemoryStore, meter: Mock) -> AsyncIterator[Node]:
     """A node that shares its store, and looks at it every few milliseconds."""
-    settings = Settings()
     options = NodeOptions(1, Address("h1", 9092), 2, lease_ms=60_000, look_every_ms=5)
-    config = catalogue_config(settings, options)
-    node = Node(
-        options,
-        group_config(settings),
-        store,
-        Clock(),
-        make_ids=lambda _epoch: RandomIds(),
-        make_catalogue=lambda ends: Catalogue(config, RandomIds(), ends),
-        observe=lambda _ts, _event: None,
-        meter=meter,
-    )
+    node = node_of(options, store, meter=meter)
     await node.start()
     yield node
     await node.stop()
 
 
-async def until(true: Callable[[], bool]) -> None:
-    """Wait for what takes some looks at the store."""
-    for _ in range(10_000):
-        if true():
-            return
-        await asyncio.sleep(0.005)
-    raise AssertionError("it did not come true")
-
-
 async def test_each_look_in_vain_counts_though_nobody_asks_for_anything(
-    node: Node, store: MemoryStore, meter: Meter, monkeypatch: pytest.MonkeyPatch
+    node: Node, store: MemoryStore, meter: Mock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert (node.trouble, meter["failures"]) == ("", 0)
+    assert (node.trouble, meter.store_failed.call_count) == ("", 0)
     with monkeypatch.context() as broken:
         broken.setattr(store, "survey", AsyncMock(side_effect=StoreError("it is away")))
-        await until(lambda: meter["failures"] >= 2)
+        await until(lambda: meter.store_failed.call_count >= 2)
         assert node.trouble == "The other nodes, and what they have, can't be seen: it is away."
     await until(lambda: node.trouble == "")
 

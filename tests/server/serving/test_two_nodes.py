@@ -25,8 +25,6 @@ from coterie_protocol import messages as m
 from coterie_protocol.error_codes import ErrorCode
 from coterie_protocol.journal import Event, Line, ShardGiven, ShardTaken
 from coterie_server.address import Address
-from coterie_server.config.assembly import RandomIds, catalogue_config, group_config
-from coterie_server.config.settings import Settings
 from coterie_server.net import Exchange
 from coterie_server.security import ANONYMOUS
 from coterie_server.serving.clock import Clock
@@ -35,10 +33,10 @@ from coterie_server.serving.node import Node, NodeOptions
 from coterie_server.serving.peers import PeerError
 from coterie_server.step import Refusal
 from coterie_server.storage import StoreError
-from coterie_server.topics import Catalogue
 from coterie_testing.sim.invariants.handovers import handover_faults
 from coterie_testing.virtual import Disk, Process, Scheduler
 from coterie_testing.virtual.disk import DiskOptions, DiskStore
+from tests.support.nodes import node_of
 from tests.support.profiles import by_profile
 
 GROUPS: Final = 4
@@ -121,19 +119,10 @@ class Machine:
                 return
 
     def _make(self, store: DiskStore) -> Node:
-        settings = Settings()
         address = Address(f"h{self.node_id}", 9092)
         options = NodeOptions(self.node_id, address, SHARDS, LEASE_MS, look_every_ms=100)
-        catalogue = catalogue_config(settings, options)
-        node = Node(
-            options,
-            group_config(settings),
-            store,
-            clock_of(self.scheduler),
-            make_ids=lambda _epoch: RandomIds(),
-            make_catalogue=lambda ends: Catalogue(catalogue, RandomIds(), ends),
-            observe=self._observe,
-        )
+        clock = clock_of(self.scheduler)
+        node = node_of(options, store, clock=clock, observe=self._observe)
         node.ask = self._ask
         return node
 

@@ -11,8 +11,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
-from coterie_server.frames_of_errors import without_frames
-from coterie_server.storage.abc import StoreError
+from coterie_server.storage.abc import StoreError, own_failure
 
 __all__ = ["Readers", "Source", "Start"]
 
@@ -111,7 +110,6 @@ class Readers:
         try:
             found = await self._source.read(reader, starts, limit)
         except Exception as error:  # noqa: BLE001  # a bug must fail its callers, not hang them
-            without_frames(error)
             for reading in readings:
                 _fail(reading, error)
         else:
@@ -122,7 +120,5 @@ class Readers:
 
 def _fail(reading: _Reading, error: Exception) -> None:
     if not reading.found.done():
-        # Raising an error changes it, so each caller gets its own.
-        own = StoreError(str(error) if isinstance(error, StoreError) else f"it failed: {error!r}")
-        own.__cause__ = error
-        reading.found.set_exception(own)
+        sentence = str(error) if isinstance(error, StoreError) else f"it failed: {error!r}"
+        reading.found.set_exception(own_failure(sentence, error))

@@ -48,7 +48,7 @@ class Shortage:
 
 
 class SharedLink:
-    """A link whose calls go by another one while it can't be connected, as if the server is full.
+    """A link whose calls go by another one while it can't be connected, as the server is full, say.
 
     A node that serves slowly is better than one that has shards and can't serve them.
     """

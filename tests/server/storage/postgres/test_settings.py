@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections.abc import Sequence
 from uuid import uuid4
 
 import pytest
@@ -120,6 +121,21 @@ async def test_connections_are_shared_no_longer_than_need_be(
     assert "connections are shared no more" in caplog.text
 
 
+async def end_connections(database: Database, role: str, but: Sequence[int] = ()) -> None:
+    """End all connections of a role, but those of some of the server's processes.
+
+    An append that is sent on one that is lost rightly fails, so this process is to know of that.
+    """
+    query = (
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+        " WHERE usename = $1 AND pid <> ALL($2)"
+    )
+    async with database.connected() as connection:
+        await connection.execute(query, role, but)
+    for _ in range(20):  # all are gone, and to be told so takes some turns of the loop
+        await asyncio.sleep(0)
+
+
 async def test_appends_go_on_though_no_connection_can_be_made_any_more(
     postgres: PostgresServer, database: Database, schema: str
 ) -> None:
@@ -136,15 +152,12 @@ async def test_appends_go_on_though_no_connection_can_be_made_any_more(
     ):
         leases = await store.claim(range(10), "ann", TTL_MS)
         await store.renew("ann", b"note", [], TTL_MS)
-        activity = f"FROM pg_stat_activity WHERE usename = '{role}'"
-        needed = [row["pid"] for row in await connection.fetch(f"SELECT pid {activity}")]
+        query = "SELECT pid FROM pg_stat_activity WHERE usename = $1"
+        needed = [row["pid"] for row in await connection.fetch(query, role)]
         for value in (b"1", b"2"):
             await asyncio.gather(*(store.append(lease, [(b"a", value)]) for lease in leases))
             await database.run(f"ALTER ROLE {role} NOLOGIN")
-            query = f"SELECT pg_terminate_backend(pid, 5000) {activity} AND pid <> ALL($1)"
-            await connection.execute(query, needed)
-            for _ in range(20):
-                await asyncio.sleep(0)
+            await end_connections(database, role, but=needed)
         assert await store.renew("ann", b"note", leases, TTL_MS)
         assert await store.load(0) == [(b"a", b"2")]
 
@@ -172,13 +185,7 @@ async def test_connections_without_which_nothing_goes_on_get_room_from_the_other
         await renew()
         await append_to_all()
         await database.run(f"ALTER ROLE {role} CONNECTION LIMIT 3")
-        async with database.connected() as connection:
-            # Answered when all are gone; to be told so takes this process some turns of its loop.
-            query = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
-            await connection.execute(f"{query} WHERE usename = '{role}'")
-        for _ in range(20):
-            # An append that is sent meanwhile on a connection that is lost rightly fails.
-            await asyncio.sleep(0)
+        await end_connections(database, role)
         steps = [renew, append_to_all]
         for step in steps if made_first == "for renewals" else reversed(steps):
             await step()
